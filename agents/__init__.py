@@ -1,0 +1,1 @@
+"""Behaviours: sellers, vendors with their desks, lenders and tenant segments."""

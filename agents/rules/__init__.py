@@ -1,0 +1,1 @@
+"""Rules that sellers follow, listed by name."""

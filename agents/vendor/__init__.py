@@ -1,0 +1,1 @@
+"""A chip vendor and its desks."""

@@ -1,0 +1,1 @@
+"""From a design to stored runs."""

@@ -1,0 +1,1 @@
+"""From outcomes to tables on screen, figures and reports."""

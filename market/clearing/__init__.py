@@ -1,0 +1,1 @@
+"""Market clearing as pure functions."""
