@@ -21,7 +21,7 @@ __all__ = ["ParameterRow", "Parameters", "parameter", "parameter_rows"]
 class Parameters(BaseModel):
     """Base of all parameter models: immutable, unknown keys refused, no text for numbers, no NaN or infinity."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
 
 
 @dataclass(frozen=True, slots=True)
