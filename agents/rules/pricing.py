@@ -1,0 +1,258 @@
+"""Pricing rules: how a seller moves its quote and its price sheet from one week to the next.
+
+A rule is a function of the seller's own books, the public view, its luck and the parameters; it returns the new
+quote (*shadow* price, which negotiated terms follow each week) and the new list price, both in ln USD.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+
+from market.parameters import Parameters, parameter
+from market.units import WEEKS_PER_MONTH, Term
+from market.view import MarketView, OwnBooks, PricingLuck
+
+__all__ = ["PRICING", "PricingParameters", "PricingRule", "Quote", "rival_core_ln", "term_prices"]
+
+Floats = NDArray[np.float64]
+
+
+class PricingParameters(Parameters):
+    """Speeds, targets and factors of all pricing rules."""
+
+    neocloud_rule: str = parameter("pricing.neocloud_rule")
+    marketplace_rule: str = parameter("pricing.marketplace_rule")
+    hyperscaler_rule: str = parameter("pricing.hyperscaler_rule")
+    adjust_per_week: float = parameter("pricing.adjust_per_week")
+    target_utilisation: float = parameter("pricing.target_utilisation")
+    rival_pull: float = parameter("pricing.rival_pull")
+    noise_sd: float = parameter("pricing.noise_sd")
+    sku_premium_sd: float = parameter("pricing.sku_premium_sd")
+    floor_factor: float = parameter("pricing.floor_factor")
+    tightness_smoothing: float = parameter("pricing.tightness_smoothing")
+    turned_away_weight: float = parameter("pricing.turned_away_weight")
+    tightness_maximum: float = parameter("pricing.tightness_maximum")
+    opening_tightness: float = parameter("pricing.opening_tightness")
+    new_sku_tightness: float = parameter("pricing.new_sku_tightness")
+    revision_gap: float = parameter("pricing.revision_gap")
+    revision_factor_minimum: float = parameter("pricing.revision_factor_minimum")
+    revision_factor_maximum: float = parameter("pricing.revision_factor_maximum")
+    revision_scale: float = parameter("pricing.revision_scale")
+    revision_sku_share: float = parameter("pricing.revision_sku_share")
+    close_share: float = parameter("pricing.close_share")
+    smallest_move: float = parameter("pricing.smallest_move")
+    marketplace_close_share: float = parameter("pricing.marketplace_close_share")
+    hyperscaler_follow: float = parameter("pricing.hyperscaler_follow")
+    hyperscaler_speed: float = parameter("pricing.hyperscaler_speed")
+    hyperscaler_adjust: float = parameter("pricing.hyperscaler_adjust")
+    hyperscaler_gap: float = parameter("pricing.hyperscaler_gap")
+    hyperscaler_close_share: float = parameter("pricing.hyperscaler_close_share")
+    hyperscaler_premium: float = parameter("pricing.hyperscaler_premium")
+    marketplace_premium: float = parameter("pricing.marketplace_premium")
+    term_factor_4w: float = parameter("pricing.term_factor_4w")
+    term_factor_52w: float = parameter("pricing.term_factor_52w")
+    term_factor_156w: float = parameter("pricing.term_factor_156w")
+    term_tightness_slope: float = parameter("pricing.term_tightness_slope")
+    term_tightness_clip: float = parameter("pricing.term_tightness_clip")
+    term_factor_minimum: float = parameter("pricing.term_factor_minimum")
+    term_factor_maximum: float = parameter("pricing.term_factor_maximum")
+    term_shadow_weight: float = parameter("pricing.term_shadow_weight")
+    spot_factor_neocloud: float = parameter("pricing.spot_factor_neocloud")
+    spot_hyperscaler_base: float = parameter("pricing.spot_hyperscaler_base")
+    spot_hyperscaler_threshold: float = parameter("pricing.spot_hyperscaler_threshold")
+    spot_hyperscaler_minimum: float = parameter("pricing.spot_hyperscaler_minimum")
+    spot_hyperscaler_maximum: float = parameter("pricing.spot_hyperscaler_maximum")
+    spot_marketplace_base: float = parameter("pricing.spot_marketplace_base")
+    spot_marketplace_slope: float = parameter("pricing.spot_marketplace_slope")
+    spot_marketplace_minimum: float = parameter("pricing.spot_marketplace_minimum")
+    spot_marketplace_maximum: float = parameter("pricing.spot_marketplace_maximum")
+    spot_floor: float = parameter("pricing.spot_floor")
+    best_response_tick_usd: float = parameter("pricing.best_response_tick_usd")
+    anchor_weight: float = parameter("pricing.anchor_weight")
+    anchor_fleet_share: float = parameter("pricing.anchor_fleet_share")
+    anchor_offset: float = parameter("pricing.anchor_offset")
+    pull_gap: float = parameter("pricing.pull_gap")
+    pull_hazard: float = parameter("pricing.pull_hazard")
+    pull_salience_minimum: float = parameter("pricing.pull_salience_minimum")
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """A rule's answer, ln USD by SKU ``(skus,)``: the quote, the price sheet, and the tightness that term factors use."""
+
+    shadow_ln: Floats
+    list_ln: Floats
+    tightness: Floats
+
+
+PricingRule = Callable[[OwnBooks, MarketView, PricingLuck, PricingParameters], Quote]
+
+
+def _floor_ln(own: OwnBooks, p: PricingParameters) -> Floats:
+    """Lowest list price, ln USD."""
+    if p.floor_factor == 0.0:
+        return np.full(len(own.running_usd), -np.inf)
+    return np.asarray(np.log(p.floor_factor * own.running_usd))
+
+
+def _anchor_force(view: MarketView, p: PricingParameters) -> float:
+    """How much of the market the capped public offer can speak for, times public attention (0 while closed)."""
+    desk = view.desk
+    if desk is None or desk.cap_gpus <= 0.0:
+        return 0.0
+    return desk.salience * desk.cap_gpus / (desk.cap_gpus + p.anchor_fleet_share * view.desk_partner_gpus)
+
+
+def rival_core_ln(own: OwnBooks, view: MarketView, p: PricingParameters) -> Floats:
+    """Weighted mean of living rivals' list prices without premia, ln USD ``(skus,)``.
+
+    Weights are square roots of fleets; hyperscalers and desks are left out. For the developer cloud's SKU its public
+    price is blended in (assumption; see ``pricing.anchor_weight``). Without rivals it is the seller's own core price.
+    """
+    premium = (own.premium_ln + own.sku_premium_ln) * view.premium_kept
+    own_core = own.list_ln - premium
+    own_weight = np.sqrt(np.where(own.holds, own.available_gpus, 0.0))
+    weight = view.core_weight - own_weight
+    total = view.core_sum_ln - np.where(own.holds, own_weight * own_core, 0.0)
+    core = np.where(weight > 1e-9, total / np.maximum(weight, 1e-9), own_core)
+    if view.desk is not None and (share := p.anchor_weight * _anchor_force(view, p)) > 0.0:
+        sku = view.desk.sku
+        core[sku] = (1.0 - share) * core[sku] + share * (np.log(view.desk.price_usd) + p.anchor_offset)
+    return core
+
+
+def _revise_list(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters, shadow_ln: Floats) -> Floats:
+    """Open the price sheet by a keyed hazard that grows with the gap, and close part of the gap (ln USD)."""
+    gap = shadow_ln - own.list_ln
+    eagerness = np.clip(np.abs(gap) / p.revision_gap, p.revision_factor_minimum, p.revision_factor_maximum)
+    hazard = own.revision_hazard_per_month / WEEKS_PER_MONTH * eagerness * p.revision_scale * p.revision_sku_share
+    desk = view.desk
+    if desk is not None and p.anchor_weight > 0.0 and desk.salience > p.pull_salience_minimum:
+        above = own.list_ln[desk.sku] > np.log(desk.price_usd) + p.pull_gap
+        if above:
+            hazard[desk.sku] = max(hazard[desk.sku], p.pull_hazard * _anchor_force(view, p))
+    move = p.close_share * gap
+    revised = (luck.revision < hazard) & (np.abs(move) >= p.smallest_move)
+    return np.asarray(np.where(revised, own.list_ln + move, own.list_ln))
+
+
+def fixed(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Never moves; terms keep their factors at target tightness. A yardstick."""
+    return Quote(own.shadow_ln, own.list_ln, np.full_like(own.tightness, p.target_utilisation))
+
+
+def _target_shadow(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Floats:
+    """The quote rises with tightness above target and is pulled towards rivals (ln USD); assumption, see parameters."""
+    premium = (own.premium_ln + own.sku_premium_ln) * view.premium_kept
+    pull = p.rival_pull * (rival_core_ln(own, view, p) + premium - own.shadow_ln)
+    shadow = own.shadow_ln + p.adjust_per_week * (own.tightness - p.target_utilisation) + pull + p.noise_sd * luck.noise
+    return np.asarray(np.maximum(shadow, _floor_ln(own, p)))
+
+
+def target(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Default of neoclouds: aim at a utilisation, look at rivals, revise the sheet now and then."""
+    shadow = _target_shadow(own, view, luck, p)
+    listed = np.maximum(_revise_list(own, view, luck, p, shadow), _floor_ln(own, p))
+    return Quote(shadow, listed, own.tightness)
+
+
+def asks(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Default of marketplaces: the target rule with asks that move every week."""
+    shadow = _target_shadow(own, view, luck, p)
+    listed = own.list_ln + p.marketplace_close_share * (shadow - own.list_ln)
+    return Quote(shadow, np.maximum(listed, _floor_ln(own, p)), own.tightness)
+
+
+def step(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Default of hyperscalers: follow half of the neocloud index slowly, then move the list rarely and far.
+
+    Source: four list changes in 126 provider-months, up to 45 % at once.
+    """
+    aim = np.log(view.base_list_usd) + own.premium_ln + own.sku_premium_ln + p.hyperscaler_follow * view.neocloud_index_ln
+    shadow = own.shadow_ln + p.hyperscaler_speed * (aim - own.shadow_ln)
+    shadow = np.maximum(shadow + p.hyperscaler_adjust * (own.tightness - p.target_utilisation), _floor_ln(own, p))
+    gap = shadow - own.list_ln
+    moves = (luck.revision < own.revision_hazard_per_month / WEEKS_PER_MONTH) & (np.abs(gap) > p.hyperscaler_gap)
+    return Quote(shadow, np.where(moves, own.list_ln + p.hyperscaler_close_share * gap, own.list_ln), own.tightness)
+
+
+def best_response(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Maximise this week's margin over running cost, knowing the public laws of demand and rivals' posted prices.
+
+    All short-term tenants are taken to choose afresh; longer terms follow by their factors. One SKU is set after the
+    other, counting what it costs the seller's own other offers. Rests at the Nash price, or where demand meets capacity.
+    """
+    price = np.exp(own.list_ln)
+
+    def profit(candidate_usd: float, sku: int) -> float:
+        trial = price.copy()
+        trial[sku] = candidate_usd
+        gpus = view.demand(own.supplier, trial)
+        held = own.holds
+        return float(((trial - own.running_usd) * gpus)[held].sum())
+
+    for sku in np.flatnonzero(own.holds):
+        price[sku] = _best_price(lambda usd, sku=int(sku): profit(usd, sku), float(own.running_usd[sku]), p)
+    listed = np.where(own.holds, np.maximum(np.log(np.maximum(price, 1e-300)), _floor_ln(own, p)), own.list_ln)
+    return Quote(listed, listed, own.tightness)
+
+
+def _best_price(profit: Callable[[float], float], cost_usd: float, p: PricingParameters) -> float:
+    """Most profitable price on the tick grid: a wide scan in steps of a few per cent, then a bounded search around its best."""
+    tick = p.best_response_tick_usd
+    grid = (cost_usd + tick) * np.exp(np.linspace(0.0, 3.0, 61))
+    best = int(np.argmax([profit(float(usd)) for usd in grid]))
+    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(lambda usd: -profit(usd), bounds=(low, high), method="bounded", options={"xatol": tick / 4})
+    around = tick * (np.round(float(found.x) / tick) + np.array([-1.0, 0.0, 1.0]))
+    return float(max(around, key=profit))
+
+
+def term_prices(own: OwnBooks, quote: Quote, provider_class: str, p: PricingParameters) -> Floats:
+    """Posted prices by SKU and term, USD per GPU-hour ``(skus, terms)``, NaN where nothing is offered.
+
+    On demand is the list price. Spot is a share of it (a fixed tier at neoclouds; by slack at hyperscalers and
+    marketplaces). Longer terms follow a mix of quote and list, shed part of the seller's premium, and cost more when
+    the seller is tight.
+    """
+    clip = p.term_tightness_clip
+    tight = 1.0 + p.term_tightness_slope * np.clip(quote.tightness - p.target_utilisation, -clip, clip)
+    blend = p.term_shadow_weight * quote.shadow_ln + (1.0 - p.term_shadow_weight) * quote.list_ln
+    prices = np.full((len(quote.list_ln), len(Term)), np.nan)
+    prices[:, Term.ON_DEMAND] = np.exp(quote.list_ln)
+    prices[:, Term.SPOT] = np.exp(quote.list_ln) * _spot_factor(quote.tightness, provider_class, p)
+    factors = {Term.FOUR_WEEKS: p.term_factor_4w, Term.ONE_YEAR: p.term_factor_52w, Term.THREE_YEARS: p.term_factor_156w}
+    for term, factor in factors.items():
+        level = np.clip(factor * tight, p.term_factor_minimum, p.term_factor_maximum)
+        prices[:, term] = level * np.exp(blend - own.premium_ln * (1.0 - own.kept_premium[term]))
+    floor = p.floor_factor * own.running_usd
+    np.maximum(prices[:, Term.FOUR_WEEKS :], floor[:, None], out=prices[:, Term.FOUR_WEEKS :])
+    prices[:, Term.SPOT] = np.maximum(prices[:, Term.SPOT], p.spot_floor * floor)
+    prices[~own.holds, :] = np.nan
+    prices[:, ~own.offers_term] = np.nan
+    return prices
+
+
+def _spot_factor(tightness: Floats, provider_class: str, p: PricingParameters) -> Floats:
+    """Spot price over on-demand by class, ``(skus,)``."""
+    if provider_class == "hyperscaler":
+        rise = np.maximum(0.0, tightness - p.spot_hyperscaler_threshold)
+        return np.clip(p.spot_hyperscaler_base + rise, p.spot_hyperscaler_minimum, p.spot_hyperscaler_maximum)
+    if provider_class == "marketplace":
+        level = p.spot_marketplace_base + p.spot_marketplace_slope * (tightness - p.target_utilisation)
+        return np.clip(level, p.spot_marketplace_minimum, p.spot_marketplace_maximum)
+    return np.full(len(tightness), p.spot_factor_neocloud)
+
+
+PRICING: dict[str, PricingRule] = {
+    "fixed": fixed,
+    "target": target,
+    "asks": asks,
+    "step": step,
+    "best-response": best_response,
+}

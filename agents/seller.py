@@ -1,0 +1,45 @@
+"""A seller of GPU-hours: neocloud, hyperscaler or marketplace, by its class and its pricing rule."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import mesa
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.rules.pricing import PricingParameters, PricingRule, Quote, term_prices
+from market.decisions import PriceChange
+from market.view import MarketView, OwnBooks, PricingLuck
+
+if TYPE_CHECKING:
+    from market.model import MarketModel
+
+__all__ = ["Seller"]
+
+
+class Seller(mesa.Agent):
+    """A third-party seller.
+
+    Knows: the public view and its own books. Decides: quotes, price sheet and term prices, by its rule.
+    """
+
+    role = "seller"
+
+    def __init__(
+        self, model: MarketModel, name: str, provider_class: str, rule: PricingRule, pricing: PricingParameters
+    ) -> None:
+        super().__init__(model)
+        self.name = name
+        self.provider_class = provider_class
+        self.rule = rule
+        self.pricing = pricing
+
+    def open_prices(self, own: OwnBooks) -> NDArray[np.float64]:
+        """Posted prices of the opening at its list prices and tightness, ``(skus, terms)``."""
+        return term_prices(own, Quote(own.shadow_ln, own.list_ln, own.tightness), self.provider_class, self.pricing)
+
+    def price(self, own: OwnBooks, view: MarketView, luck: PricingLuck) -> PriceChange:
+        """New prices of the week."""
+        quote = self.rule(own, view, luck, self.pricing)
+        return PriceChange(quote.shadow_ln, quote.list_ln, term_prices(own, quote, self.provider_class, self.pricing))

@@ -1,0 +1,279 @@
+"""What users call, from Python or through the command line: run, compare, experiment.
+
+Each makes a plan and takes the same road: store, executor, compaction, statistics. A folder that already holds part
+of the plan is continued; a complete one is read.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from experiments.design import DEFAULT_DESIGN, Design
+from experiments.engine import runner
+from experiments.engine.executors import Notice, Report, executor
+from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, make_plan, sources_digest
+from experiments.engine.runner import RunResult
+from experiments.engine.store import DEFAULT_TABLES, Store
+from experiments.measure import outcomes as measured
+from experiments.measure import stats
+from experiments.scenario import DEFAULT_SCENARIO, Scenario
+
+__all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "run"]
+
+Progress = Callable[[int, int], None]
+"""Told how many runs are done, of how many."""
+
+_PACKAGES = ("neocloud-market", "mesa", "numpy", "scipy", "polars", "pydantic", "loky")
+
+
+@dataclass(frozen=True)
+class Results:
+    """An experiment's results in its folder; frames are polars.
+
+    Attributes:
+        plan: what was run.
+        out: the folder.
+        failed: number of rows of the plan without results.
+    """
+
+    plan: Plan
+    out: Path
+    failed: int
+
+    def _read(self, name: str) -> pl.DataFrame:
+        return pl.read_parquet(self.out / f"{name}.parquet")
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """A row per arm and seed: id, arm, seed, status, message, varied parameters."""
+        return self._read("runs")
+
+    @cached_property
+    def outcomes(self) -> pl.DataFrame:
+        """Every outcome of every run, long."""
+        return self._read("outcomes")
+
+    @cached_property
+    def market_week(self) -> pl.DataFrame:
+        """Prices, GPUs and utilisation by run, week and SKU."""
+        return self._read("market_week")
+
+    @cached_property
+    def desk_week(self) -> pl.DataFrame:
+        """Price, cap and sales of the vendor's desks by run and week."""
+        return self._read("desk_week")
+
+    @cached_property
+    def summary(self) -> pl.DataFrame:
+        """Mean and interval of every metric by arm."""
+        return stats.summary(self.outcomes, self.runs, experiment=self.plan.name, level=self.plan.level)
+
+    @cached_property
+    def effects(self) -> pl.DataFrame:
+        """Paired difference and interval of every metric by contrast."""
+        pairs = [(contrast.arm, contrast.base) for contrast in self.plan.contrasts]
+        return stats.effects(self.outcomes, self.runs, pairs, experiment=self.plan.name, level=self.plan.level)
+
+
+def experiment(
+    design: str | Path | Design = DEFAULT_DESIGN,
+    *,
+    set: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+    seeds: int | None = None,
+    seed: int | None = None,
+    weeks: int | None = None,
+    **options: Any,
+) -> Results:
+    """Carry out a design: every arm with every seed, differences paired by seed.
+
+    Args:
+        design: built-in name, file, or a `Design`.
+        set: changes of its scenario by key, before the arms' own.
+        assignments: the same as texts ``section.key=value``.
+        seeds: number of seeds (default: the design's).
+        seed: the first of them.
+        weeks: length of each run.
+        options: see `carry_out`: ``out``, ``workers``, ``tables``, ``progress``, ``notice``, ``command``.
+
+    Raises:
+        ScenarioError: bad input, in one line; nothing is run or written.
+    """
+    chosen = design if isinstance(design, Design) else Design.load(design)
+    plan = chosen.plan(assignments=assignments, changes=set, seeds=seeds, first_seed=seed, weeks=weeks)
+    usual = not (set or assignments or seeds or weeks) and seed is None and not isinstance(design, Design)
+    return carry_out(plan, usual=usual, **options)
+
+
+def run(
+    scenario: str | Path | Scenario = DEFAULT_SCENARIO,
+    *,
+    set: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+    seeds: int = 1,
+    seed: int | None = None,
+    weeks: int | None = None,
+    **options: Any,
+) -> Results:
+    """Run one scenario, by default with one seed; arguments as in `experiment`."""
+    chosen = _loaded(scenario).changed(assignments, set, weeks)
+    plan = make_plan(chosen.name, chosen, [Arm(chosen.name, chosen)], seeds=seeds, first_seed=seed)
+    named = isinstance(scenario, str | Path) and "+" not in str(scenario)
+    return carry_out(plan, usual=named and not (set or assignments or weeks or seed) and seeds == 1, **options)
+
+
+def compare(
+    base: str | Path | Scenario,
+    variant: str | Path | Scenario,
+    *,
+    set: Mapping[str, Any] | None = None,
+    assignments: Sequence[str] = (),
+    seeds: int | None = None,
+    seed: int | None = None,
+    weeks: int | None = None,
+    **options: Any,
+) -> Results:
+    """Run two scenarios with the same seeds and measure variant minus base; arguments as in `experiment`."""
+    first, second = (_loaded(scenario).changed(assignments, set, weeks) for scenario in (base, variant))
+    arms = [Arm(first.name, first), Arm(_variant_name(first, second), second)]
+    plan = make_plan(
+        f"{first.name}-against-{second.name}" if first.name != second.name else f"{first.name}-compared",
+        first,
+        arms,
+        seeds=DEFAULT_SEEDS if seeds is None else seeds,
+        first_seed=seed,
+        contrasts=[Contrast("effect", arms[1].name, arms[0].name)],
+    )
+    return carry_out(plan, **options)
+
+
+def _loaded(scenario: str | Path | Scenario) -> Scenario:
+    return scenario if isinstance(scenario, Scenario) else Scenario.load(scenario)
+
+
+def _variant_name(base: Scenario, variant: Scenario) -> str:
+    """The variant's name, or what it changes where the names are the same."""
+    if variant.name != base.name:
+        return variant.name
+    changes = [f"{key}={theirs}" for key, (_, theirs) in base.differences(variant).items()]
+    return ", ".join(changes[:2]) + (", ..." if len(changes) > 2 else "") or f"{variant.name} again"
+
+
+# ------------------------------------------------------------------------------------------------ the common road
+
+
+def default_out(plan: Plan, *, usual: bool) -> Path:
+    """``out/NAME`` for a built-in experiment as it stands; a changed one has a folder of its own beside it."""
+    return Path("out") / (plan.name if usual else f"{plan.name}-{plan.digest()[:8]}")
+
+
+def carry_out(
+    plan: Plan,
+    *,
+    out: str | Path | None = None,
+    workers: int | None = None,
+    tables: Sequence[str] = DEFAULT_TABLES,
+    progress: Progress | None = None,
+    notice: Notice | None = None,
+    command: str = "",
+    usual: bool = False,
+) -> Results:
+    """Do what is missing of a plan, store it, measure it.
+
+    Args:
+        plan: what to run.
+        out: folder of the results; default `default_out`.
+        workers: processes; default one per core.
+        tables: recorded tables to keep besides the outcomes.
+        progress: told how many runs are done, of how many.
+        notice: told in one line when a worker dies; default: standard error.
+        command: the command behind it, for the manifest.
+        usual: the plan is a built-in experiment as it stands.
+
+    Raises:
+        ScenarioError: the folder cannot be used.
+        StoreError: writing failed on the way; what is finished is kept.
+    """
+    folder = Path(out) if out is not None else default_out(plan, usual=usual)
+    store = Store(folder, plan, measured.OUTCOME_SCHEMA, tables)
+    start, clock = datetime.now(UTC), time.perf_counter()
+    with store.open():
+        if not store.complete():
+            statuses = _do_missing(store, workers, progress or _silent, notice or _say)
+            store.compact(statuses)
+            bad = [entry for entry in statuses.values() if entry["status"] != "ok"]
+            manifest = _manifest(plan, command, start, time.perf_counter() - clock, len(bad))
+            store.finish(manifest, keep_parts=bool(bad))
+        failed = store.read("runs").filter(pl.col("status") != "ok").height
+        results = Results(plan, folder, failed)
+        store.write_csv("summary", results.summary)
+        store.write_csv("effects", results.effects)
+        store.discard_empty_parts()
+    return results
+
+
+def _do_missing(
+    store: Store, workers: int | None, progress: Progress, notice: Notice
+) -> dict[str, dict[str, str]]:
+    """Status and message of every run of the plan, once the missing ones are done."""
+    statuses = store.finished()
+    specs = store.plan.runs()
+    missing = [spec for spec in specs if spec.id not in statuses]
+    work = partial(_work, store=store, simulate=runner.simulate, measure=measured.outcomes)
+    progress(len(specs) - len(missing), len(specs))
+    for report in executor(workers, len(missing), notice).reports(missing, work):
+        statuses[report.id] = {"status": report.status, "message": report.message}
+        progress(len(statuses), len(specs))
+    return statuses
+
+
+def _work(spec: RunSpec, store: Store, simulate: runner.Simulate, measure: runner.Measure) -> Report:
+    """One run, from the scenario to its part in the store; in a worker or here."""
+    known = store.part(spec.id)
+    if known is not None:  # done by a worker that died before it could say so
+        return Report(spec.id, known["status"], known["message"])
+    result: RunResult = runner.execute(spec, simulate, measure)
+    store.save(spec, result)
+    return Report(spec.id, result.status, result.message)
+
+
+def _silent(done: int, total: int) -> None:
+    """No progress."""
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _manifest(plan: Plan, command: str, start: datetime, seconds: float, failed: int) -> dict[str, Any]:
+    """Where, when and with what the tables were made: all that must not stand in them."""
+    return {
+        "experiment": plan.name,
+        "command": command,
+        "started": start.isoformat(timespec="seconds"),
+        "seconds": round(seconds, 3),
+        "machine": {"name": platform.node(), "system": platform.platform(), "processor": platform.machine()},
+        "python": platform.python_version(),
+        "packages": {name: found for name in _PACKAGES if (found := _version(name))},
+        "sources": sources_digest(),
+        "data": dict(plan.tables_digest),
+        "runs": {"rows": len(plan.rows()), "done": len(plan.runs()), "failed": failed},
+    }
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

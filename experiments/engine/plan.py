@@ -1,0 +1,224 @@
+"""A plan: which runs an experiment needs, each known by its content.
+
+Arms × seeds → `RunSpec`. The id of a run hashes everything that decides its result (resolved scenario, seed, data
+tables, sources of market/ and agents/ and of what turns a run into stored numbers), so that a finished run is found
+again wherever it stands, and never mistaken for another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.errors import ScenarioError
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
+
+__all__ = ["DEFAULT_SEEDS", "FIRST_SEED", "Arm", "Contrast", "Plan", "RunSpec", "Screen", "make_plan", "sources_digest"]
+
+DEFAULT_SEEDS = 16  # the fewest for which a t interval keeps its word on mildly skewed outcomes
+FIRST_SEED = 1
+
+_SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure/outcomes.py")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One variant of an experiment: a name and the scenario it runs."""
+
+    name: str
+    scenario: Scenario
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A paired difference: arm minus base, seed by seed.
+
+    Attributes:
+        name: what it is called on the screen (``price effect``).
+        arm: name of the arm.
+        base: name of the arm subtracted.
+        without: name of the same contrast with an assumption switched off, or blank.
+        assumption: that assumption in words (``the assumed public anchor``).
+    """
+
+    name: str
+    arm: str
+    base: str
+    without: str = ""
+    assumption: str = ""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """A table on the screen: title, and the metrics of its rows by their display names."""
+
+    title: str
+    metrics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunSpec:
+    """One run to do: id, name of the first arm that needs it, scenario and seed."""
+
+    id: str
+    arm: str
+    seed: int
+    scenario: Scenario
+
+    @property
+    def label(self) -> str:
+        """For people: ``arm offer, seed 3``."""
+        return f"arm {self.arm}, seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Arms × seeds, with the contrasts to measure and the tables to show.
+
+    Attributes:
+        name: name of the experiment.
+        question: what it answers, in one sentence.
+        base: the scenario that arms vary.
+        arms: in the order of the tables.
+        seeds: the same for every arm: differences are paired by seed.
+        contrasts: paired differences; the effects.
+        screens: tables on the screen; none: a choice by the program.
+        level: of all intervals.
+        tables_digest: SHA-256 of the data tables, by arm.
+    """
+
+    name: str
+    question: str
+    base: Scenario
+    arms: tuple[Arm, ...]
+    seeds: tuple[int, ...]
+    contrasts: tuple[Contrast, ...] = ()
+    screens: tuple[Screen, ...] = ()
+    level: float = 0.95
+    tables_digest: Mapping[str, str] = field(default_factory=dict)
+
+    def rows(self) -> list[RunSpec]:
+        """One per arm and seed, in the order of the plan. Arms that are the same scenario share their runs' ids."""
+        return [
+            RunSpec(run_id(arm.scenario, seed, self.tables_digest[arm.name]), arm.name, seed, arm.scenario)
+            for arm in self.arms
+            for seed in self.seeds
+        ]
+
+    def runs(self) -> list[RunSpec]:
+        """The runs to do: the rows without repetitions."""
+        return list({spec.id: spec for spec in reversed(self.rows())}.values())[::-1]
+
+    def varied(self) -> list[str]:
+        """Keys in which the arms differ, sorted."""
+        scenarios = [arm.scenario for arm in self.arms]
+        return sorted({key for scenario in scenarios for key in scenarios[0].differences(scenario)})
+
+    def record(self) -> dict[str, Any]:
+        """The experiment in plain values: what ``design.toml`` stores, and what a folder is compared by."""
+        return {
+            "name": self.name,
+            "question": self.question,
+            "level": self.level,
+            "seeds": list(self.seeds),
+            "arms": [{"name": arm.name, "set": self._set(arm)} for arm in self.arms],
+            "contrasts": [_without_blanks(vars(contrast)) for contrast in self.contrasts],
+            "program": {"sources": sources_digest(), "tables": dict(self.tables_digest)},
+        }
+
+    def digest(self) -> str:
+        """SHA-256 of the record and the base scenario: equal plans fill equal folders."""
+        content = json.dumps([self.record(), self.base.substance()], sort_keys=True)
+        return hashlib.sha256(content.encode()).hexdigest()
+
+    def _set(self, arm: Arm) -> dict[str, Any]:
+        """What an arm changes in the base scenario."""
+        changes = self.base.differences(arm.scenario)
+        return {key: theirs for key, (_, theirs) in changes.items() if theirs is not None}
+
+
+def _without_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value != ""}
+
+
+def make_plan(
+    name: str,
+    base: Scenario,
+    arms: Iterable[Arm],
+    *,
+    question: str = "",
+    seeds: int = DEFAULT_SEEDS,
+    first_seed: int | None = None,
+    contrasts: Iterable[Contrast] = (),
+    screens: Iterable[Screen] = (),
+    level: float = 0.95,
+) -> Plan:
+    """A plan with its tables loaded and checked.
+
+    Args:
+        name: of the experiment.
+        base: the scenario that the arms vary.
+        arms: variants.
+        question: what is asked.
+        seeds: how many, the same for each arm.
+        first_seed: the first of them; the others follow.
+        contrasts: paired differences to measure.
+        screens: tables to show.
+        level: of all intervals.
+
+    Raises:
+        ScenarioError: no seeds, or tables that cannot be used.
+    """
+    if seeds < 1:
+        raise ScenarioError(f"seeds = {seeds}; allowed: a whole number of at least 1")
+    chosen = tuple(arms)
+    start = FIRST_SEED if first_seed is None else first_seed
+    numbers = tuple(range(start, start + seeds))
+    digests = _tables_digests(chosen)
+    return Plan(name, question, base, chosen, numbers, tuple(contrasts), tuple(screens), level, digests)
+
+
+def _tables_digests(arms: Iterable[Arm]) -> dict[str, str]:
+    """Digest of the checked tables by arm; arms with the same data are checked once."""
+    known: dict[str, str] = {}
+    digests: dict[str, str] = {}
+    for arm in arms:
+        key = f"{arm.scenario.data!r} {arm.scenario.developer_cloud.sku}"
+        known[key] = known.get(key) or arm.scenario.check().digest()
+        digests[arm.name] = known[key]
+    return digests
+
+
+def run_id(scenario: Scenario, seed: int, tables_digest: str) -> str:
+    """Sixteen hexadecimal digits that stand for everything a run's result depends on."""
+    content = json.dumps([scenario.digest(), seed, tables_digest, sources_digest()])
+    return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
+
+
+@cache
+def sources_digest() -> str:
+    """SHA-256 of the source files that decide a run's result, by path and content."""
+    digest = hashlib.sha256()
+    for path, name in sorted(_source_files(), key=lambda entry: entry[1]):
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _source_files() -> Iterable[tuple[Path, str]]:
+    """Source files with their names relative to the folder of the three packages."""
+    spec = find_spec("market")
+    assert spec is not None and spec.origin is not None  # the package is installed: we import it
+    root = Path(spec.origin).parent.parent
+    for source in _SOURCES:
+        place = root / source
+        for path in place.rglob("*.py") if place.is_dir() else [place]:
+            if path.is_file():
+                yield path, path.relative_to(root).as_posix()

@@ -1,0 +1,360 @@
+"""The folder of an experiment: written run by run, complete at any moment, few files at the end.
+
+::
+
+    out/  scenario.toml design.toml manifest.json runs.parquet outcomes.parquet market_week.parquet desk_week.parquet
+          [seller_week.parquet ...] summary.csv effects.csv figures/
+          parts/ID/  run.json and a parquet file per table: one finished run, until all of them are compacted
+
+Every file and every part is written under a temporary name and renamed when complete. A part is believed only if the
+checksums in its ``run.json`` agree. Tables hold no clock, host or duration: those stand in the manifest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import tomli_w
+
+from experiments.engine.plan import Plan, RunSpec
+from experiments.engine.runner import TABLES, RunResult
+from experiments.errors import ScenarioError, StoreError
+
+__all__ = ["DEFAULT_TABLES", "Store"]
+
+DEFAULT_TABLES = ("market_week", "desk_week")
+"""Recorded tables kept besides the outcomes; the others are large, or follow from these."""
+
+_ROWS_PER_GROUP = 50_000  # fixed, so that the same rows make the same bytes
+_FIRST_FILES = {"scenario.toml", ".lock"}  # what a start that was cut short may leave
+_SAVED = ("status", "message", "traceback")
+
+
+class Store:
+    """The folder of one plan.
+
+    Args:
+        out: the folder; made when it is opened.
+        plan: what belongs in it.
+        outcome_schema: columns and types of a run's outcomes.
+        tables: recorded tables to keep.
+    """
+
+    def __init__(
+        self,
+        out: Path,
+        plan: Plan,
+        outcome_schema: Mapping[str, Any],
+        tables: Sequence[str] = DEFAULT_TABLES,
+    ) -> None:
+        self.out = out
+        self.plan = plan
+        recorded = {table: TABLES[table] for table in tables}
+        self.schemas: dict[str, dict[str, Any]] = {"outcomes": dict(outcome_schema), **recorded}
+
+    @property
+    def parts(self) -> Path:
+        """Where finished runs stand until they are compacted."""
+        return self.out / "parts"
+
+    @contextmanager
+    def open(self) -> Iterator[None]:
+        """Claim the folder for this plan while the block runs.
+
+        Raises:
+            ScenarioError: the folder cannot be written, is held by another process, or holds something else.
+        """
+        self._refuse_foreign()
+        made = _missing_folders(self.out)
+        lock = self.out / ".lock"
+        try:
+            self.out.mkdir(parents=True, exist_ok=True)
+            held = _claim(lock)
+        except OSError as error:
+            raise self._unwritable(error, made) from None
+        try:
+            self._refuse_foreign()
+            try:
+                self._begin()
+            except (OSError, StoreError) as error:
+                raise self._unwritable(error, made) from None
+            yield
+        finally:
+            lock.unlink(missing_ok=True)
+            os.close(held)
+
+    def _unwritable(self, error: Exception, made: Sequence[Path]) -> ScenarioError:
+        """The refusal of a folder that cannot be written; folders made for it are taken away again."""
+        for folder in made:
+            with suppress(OSError):
+                folder.rmdir()
+        reason = error.strerror if isinstance(error, OSError) else error
+        return ScenarioError(f"cannot write to {self.out}: {reason}")
+
+    def _begin(self) -> None:
+        self.parts.mkdir(exist_ok=True)
+        for left in [*self.parts.glob(".tmp-*"), *self.out.glob(".tmp-*")]:
+            _remove(left)
+        self._write_text("scenario.toml", self.plan.base.canonical())
+        self._write_text("design.toml", tomli_w.dumps(self._record()))
+
+    def _record(self) -> dict[str, Any]:
+        return {**self.plan.record(), "tables": sorted(self.schemas)}
+
+    def _refuse_foreign(self) -> None:
+        """Refuse a folder that holds another experiment, or anything else."""
+        if not self.out.exists():
+            return
+        if not self.out.is_dir():
+            raise ScenarioError(f"cannot write to {self.out}: it is a file")
+        held = {entry.name for entry in self.out.iterdir()}
+        if "design.toml" in held:
+            differences = list(self._differences())
+            if differences:
+                shown = "; ".join(differences[:4]) + (f"; {len(differences) - 4} more" if len(differences) > 4 else "")
+                raise ScenarioError(f"{self.out} holds another experiment ({shown}); give another --out or remove it")
+        elif not held <= _FIRST_FILES and not all(name.startswith(".tmp-") for name in held - _FIRST_FILES):
+            raise ScenarioError(f"{self.out} is not empty and holds no experiment; give another --out")
+
+    def _differences(self) -> Iterator[str]:
+        """Keys in which the folder's experiment differs from this plan's: ``key: held -> wanted``."""
+        try:
+            design = tomllib.loads((self.out / "design.toml").read_text(encoding="utf-8"))
+            scenario = tomllib.loads((self.out / "scenario.toml").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ScenarioError(f"{self.out}: its design or scenario cannot be read: {error}") from None
+        wanted_scenario = tomllib.loads(self.plan.base.canonical())
+        held = _flat({"design": design, "scenario": _substance(scenario)})
+        wanted = _flat({"design": self._record(), "scenario": _substance(wanted_scenario)})
+        for key in sorted(held.keys() | wanted.keys()):
+            if held.get(key) != wanted.get(key):
+                name = key.removeprefix("design.").removeprefix("scenario.")
+                yield f"{name}: {_brief(held.get(key))} -> {_brief(wanted.get(key))}"
+
+    # ------------------------------------------------------------------------------------------------- parts
+
+    def save(self, spec: RunSpec, result: RunResult) -> None:
+        """Write a finished run; it appears whole or not at all.
+
+        Raises:
+            StoreError: the disk refuses.
+        """
+        folder = self.parts / f".tmp-{spec.id}-{os.getpid()}"
+        try:
+            folder.mkdir()
+            sums = {name: self._save_table(folder, spec.id, name, result) for name in self.schemas if result.frames}
+            entry = {name: getattr(result, name) for name in _SAVED} | {"sums": sums}
+            (folder / "run.json").write_text(json.dumps(entry), encoding="utf-8")
+            _remove(self.parts / spec.id)
+            os.replace(folder, self.parts / spec.id)
+        except OSError as error:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise StoreError(f"cannot write {self.parts / spec.id}: {error.strerror or error}") from None
+
+    def _save_table(self, folder: Path, run: str, name: str, result: RunResult) -> str:
+        schema = self.schemas[name]
+        frame = result.frames[name].select(pl.col(column).cast(kind) for column, kind in schema.items())
+        path = folder / f"{name}.parquet"
+        frame.select(pl.lit(run, pl.String).alias("run"), pl.all()).write_parquet(path)
+        return _checksum(path)
+
+    def part(self, run: str) -> dict[str, str] | None:
+        """Status and message of a finished run, None where there is none that can be believed."""
+        folder = self.parts / run
+        try:
+            entry = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+            whole = all(_checksum(folder / f"{name}.parquet") == total for name, total in entry["sums"].items())
+            complete = entry["status"] != "ok" or entry["sums"].keys() == self.schemas.keys()
+            return {name: entry[name] for name in _SAVED} if whole and complete else None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+
+    def finished(self) -> dict[str, dict[str, str]]:
+        """Status and message of every run that need not be run again; what cannot be believed is removed."""
+        if self.complete():
+            runs = pl.read_parquet(self.out / "runs.parquet").to_dicts()
+            return {row["id"]: {"status": row["status"], "message": row["message"]} for row in runs}
+        found = {}
+        for spec in self.plan.runs():
+            entry = self.part(spec.id)
+            if entry is None:
+                _remove(self.parts / spec.id)
+            else:
+                found[spec.id] = entry
+        return found
+
+    # ------------------------------------------------------------------------------------------------- compaction
+
+    def complete(self) -> bool:
+        """Whether all runs are compacted and the tables are what the manifest says."""
+        try:
+            manifest = json.loads((self.out / "manifest.json").read_text(encoding="utf-8"))
+            sums = manifest["tables"]
+            return bool(manifest["complete"]) and all(_checksum(self.out / name) == sums[name] for name in sums)
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
+    def compact(self, statuses: Mapping[str, Mapping[str, str]]) -> None:
+        """Join the parts in the order of the plan, a table at a time and without holding it in memory.
+
+        Args:
+            statuses: status and message by run id, of every run of the plan.
+        """
+        whole = [spec.id for spec in self.plan.runs() if statuses[spec.id]["status"] == "ok"]
+        try:
+            for name, schema in self.schemas.items():
+                self._join(name, {"run": pl.String(), **schema}, whole)
+            with self._renamed("runs.parquet") as path:
+                self._runs(statuses).write_parquet(path)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise StoreError(f"cannot write to {self.out}: {' '.join(str(error).split())}") from None
+
+    def _join(self, name: str, schema: Mapping[str, Any], whole: Sequence[str]) -> None:
+        with self._renamed(f"{name}.parquet") as path:
+            if whole:
+                paths = [self.parts / run / f"{name}.parquet" for run in whole]
+                frames = pl.scan_parquet(paths, schema=dict(schema), glob=False)
+                frames.sink_parquet(path, row_group_size=_ROWS_PER_GROUP, maintain_order=True)
+            else:
+                pl.DataFrame(schema=dict(schema)).write_parquet(path)
+
+    def _runs(self, statuses: Mapping[str, Mapping[str, str]]) -> pl.DataFrame:
+        """``runs.parquet``: id, arm, seed, status, message, and every key in which the arms differ."""
+        rows = self.plan.rows()
+        columns = {
+            "id": pl.Series([spec.id for spec in rows], dtype=pl.String),
+            "arm": pl.Series([spec.arm for spec in rows], dtype=pl.String),
+            "seed": pl.Series([spec.seed for spec in rows], dtype=pl.Int64),
+            "status": pl.Series([statuses[spec.id]["status"] for spec in rows], dtype=pl.String),
+            "message": pl.Series([statuses[spec.id]["message"] for spec in rows], dtype=pl.String),
+        }
+        values = {arm.name: arm.scenario.values() for arm in self.plan.arms}
+        for key in self.plan.varied():
+            columns[key] = _column([values[spec.arm].get(key) for spec in rows])
+        return pl.DataFrame(columns)
+
+    def finish(self, manifest: Mapping[str, Any], *, keep_parts: bool) -> None:
+        """Write the manifest with the checksums of the tables, then drop the parts that they replace.
+
+        Args:
+            manifest: what else to write down: versions, machine, command, times.
+            keep_parts: leave them: some run may be tried again.
+        """
+        names = [*(f"{name}.parquet" for name in self.schemas), "runs.parquet"]
+        tables = {name: _checksum(self.out / name) for name in names}
+        entry = {**manifest, "complete": not keep_parts, "tables": tables}
+        self._write_text("manifest.json", json.dumps(entry, indent=2) + "\n")
+        if not keep_parts:
+            _remove(self.parts)
+
+    def discard_empty_parts(self) -> None:
+        """Take away the folder of parts where nothing is left to be tried again."""
+        with suppress(OSError):
+            self.parts.rmdir()
+
+    # ------------------------------------------------------------------------------------------------- files
+
+    def write_csv(self, name: str, frame: pl.DataFrame) -> None:
+        """Write a frame as ``NAME.csv``."""
+        self._write_text(f"{name}.csv", frame.write_csv())
+
+    def read(self, name: str) -> pl.DataFrame:
+        """A compacted table."""
+        return pl.read_parquet(self.out / f"{name}.parquet")
+
+    def _write_text(self, name: str, text: str) -> None:
+        with self._renamed(name) as path:
+            path.write_text(text, encoding="utf-8")
+
+    @contextmanager
+    def _renamed(self, name: str) -> Iterator[Path]:
+        """A temporary path that takes the name once the block is through."""
+        path = self.out / f".tmp-{name}"
+        try:
+            yield path
+            os.replace(path, self.out / name)
+        except OSError as error:
+            raise StoreError(f"cannot write {self.out / name}: {error.strerror or error}") from None
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _claim(path: Path) -> int:
+    """Descriptor of a lock that the system releases when its owner ends, however it ends."""
+    import fcntl
+
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
+        os.close(descriptor)
+        raise ScenarioError(f"{path.parent} is in use by {owner}") from None
+    os.ftruncate(descriptor, 0)
+    os.write(descriptor, f"process {os.getpid()} on {os.uname().nodename}\n".encode())
+    return descriptor
+
+
+def _missing_folders(out: Path) -> list[Path]:
+    """Folders that do not exist yet, innermost first."""
+    return [folder for folder in (out, *out.parents) if not folder.exists()]
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _checksum(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def _column(values: Iterable[Any]) -> pl.Series:
+    """A varied parameter as a column of its own type; absent is null."""
+    cells = list(values)
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {int, float} and kinds:
+        return pl.Series(cells, dtype=pl.Int64 if kinds == {int} else pl.Float64, strict=False)
+    if kinds == {bool}:
+        return pl.Series(cells, dtype=pl.Boolean)
+    return pl.Series([None if cell is None else str(cell) for cell in cells], dtype=pl.String)
+
+
+def _substance(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored scenario without what changes no run: labels, and names of files whose content is hashed."""
+    cells = {key: value for key, value in scenario.get("data", {}).items() if "." in key}
+    labels = ("name", "description", "source", "data")
+    return {key: value for key, value in scenario.items() if key not in labels} | {"data": cells}
+
+
+def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
+    """Leaves by dotted path; items of a list by their name, else their position."""
+    if isinstance(tree, Mapping):
+        pairs = [(str(key), value) for key, value in tree.items()]
+    elif isinstance(tree, list) and any(isinstance(item, Mapping) for item in tree):
+        pairs = [(str(item.get("name", at)), item) for at, item in enumerate(tree)]
+    else:
+        return {prefix: tree}
+    return {key: leaf for name, value in pairs for key, leaf in _flat(value, f"{prefix}.{name}".lstrip(".")).items()}
+
+
+def _brief(value: Any) -> str:
+    """A value short enough for a line."""
+    if value is None:
+        return "absent"
+    if isinstance(value, list) and len(value) > 3:
+        return f"{value[0]} ... {value[-1]} ({len(value)})"
+    text = str(value)
+    return text if len(text) <= 40 else text[:12] + "..."

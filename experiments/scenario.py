@@ -1,0 +1,393 @@
+"""A scenario: one value for every parameter, and where each came from if it is wrong.
+
+A scenario file (TOML) names the scenario it extends and only what differs::
+
+    name = "small-offer"
+    extends = "baseline-2025"
+
+    [developer_cloud]
+    cap_gpus = 300
+
+    [data]
+    fleets = "my_fleets.csv"            # a table of one's own, relative to this file
+
+    [data.hardware.MI355X]
+    capex_usd = 42000                   # one cell
+
+The file beats the scenario it extends, ``--set section.key=value`` beats the file. Whatever is wrong is said in one
+line: where, key, value, what is allowed, the nearest valid name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args
+
+import tomli_w
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.fields import FieldInfo
+
+from agents.rules.pricing import PricingParameters
+from agents.vendor.developer_cloud import DeveloperCloudParameters
+from agents.vendor.leaseback import LeasebackParameters
+from experiments.errors import ScenarioError, nearest
+from market.choice import ChoiceParameters
+from market.clearing.posted import ClearingParameters
+from market.costs import CostParameters
+from market.loans import FinanceParameters
+from market.parameters import Parameters
+from market.tables import TABLE_NAMES, TableError, Tables, load_tables
+from market.tenants import DemandParameters, TenantParameters
+from market.throughput import SoftwareParameters
+
+__all__ = ["DEFAULT_SCENARIO", "Cell", "Scenario", "ScenarioError", "read_toml", "scenario_names"]
+
+DEFAULT_SCENARIO = "baseline-2025"
+
+Cell = float | int | bool | str
+"""A value that TOML can hold in one cell."""
+
+_LABELS = ("name", "extends", "description", "source")  # say what a scenario is, change nothing in a run
+_ASSIGNMENT = re.compile(r"\+(?=[A-Za-z_][\w.]*[^+=]*=)")  # the plus of NAME+key=value, not that of 1e+3
+
+
+class DataChoice(Parameters):
+    """Tables replaced by files, and single cells changed.
+
+    Attributes:
+        files: absolute path by table name.
+        cells: value by address ``TABLE.ROW.COLUMN``.
+    """
+
+    files: dict[str, str] = Field(default_factory=dict)
+    cells: dict[str, Cell] = Field(default_factory=dict)
+
+    def keys(self) -> dict[str, Any]:
+        """Both, by the keys of a scenario: ``data.TABLE`` and ``data.TABLE.ROW.COLUMN``."""
+        return {f"data.{key}": value for key, value in (self.files | self.cells).items()}
+
+
+class Scenario(Parameters):
+    """One value for every parameter: frozen, strict, composed of the parameter models of market and agents.
+
+    Raises:
+        ScenarioError: from `load`, `set`, `with_` and `tables`, in one line.
+    """
+
+    name: str = "unnamed"
+    extends: str = ""
+    description: str = ""
+    source: str = ""
+    weeks: int = Field(
+        default=52,
+        ge=1,
+        le=5200,
+        description="weeks simulated after the opening state of week 0",
+        json_schema_extra={"unit": "weeks", "kind": "lever"},
+    )
+    data: DataChoice = DataChoice()
+    tenants: TenantParameters = TenantParameters()
+    demand: DemandParameters = DemandParameters()
+    choice: ChoiceParameters = ChoiceParameters()
+    clearing: ClearingParameters = ClearingParameters()
+    software: SoftwareParameters = SoftwareParameters()
+    costs: CostParameters = CostParameters()
+    finance: FinanceParameters = FinanceParameters()
+    pricing: PricingParameters = PricingParameters()
+    leaseback: LeasebackParameters = LeasebackParameters()
+    developer_cloud: DeveloperCloudParameters = DeveloperCloudParameters()
+
+    @model_validator(mode="after")
+    def _cap_within_firm(self) -> Scenario:
+        """The hours on offer stand on GPUs leased back in full."""
+        desk = self.developer_cloud
+        if desk.cap_gpus > desk.firm_gpus:
+            raise ValueError(
+                f"developer_cloud.cap_gpus = {desk.cap_gpus:g}: more than are leased back; "
+                f"allowed: 0 to developer_cloud.firm_gpus = {desk.firm_gpus:g} GPUs"
+            )
+        return self
+
+    @classmethod
+    def load(cls, reference: str | Path = DEFAULT_SCENARIO) -> Scenario:
+        """The scenario of a built-in name, a TOML file, or either with changes: ``NAME+key=value+key=value``."""
+        base, *assignments = _ASSIGNMENT.split(str(reference))
+        scenario = _build(_resolved(base))
+        return scenario.with_text(assignments, where=str(reference)) if assignments else scenario
+
+    def set(self, key: str, value: Any) -> Scenario:
+        """A copy with one key changed: ``scenario.set("developer_cloud.cap_gpus", 300)``."""
+        return self.with_({key: value})
+
+    def with_(self, changes: Mapping[str, Any], where: str = "set") -> Scenario:
+        """A copy with several keys changed together; ``where`` names their origin in messages."""
+        return _build({**self._entries(), **{key: (value, where, Path.cwd()) for key, value in changes.items()}})
+
+    def with_text(self, assignments: Iterable[str], where: str = "--set") -> Scenario:
+        """A copy changed by texts ``section.key=value``; the type of the field says how a value is read."""
+        return self.with_(dict(_parsed(text, where) for text in assignments), where)
+
+    def changed(
+        self, assignments: Iterable[str] = (), changes: Mapping[str, Any] | None = None, weeks: int | None = None
+    ) -> Scenario:
+        """A copy with all that a user may ask for on top of a scenario: texts, values by key, another length."""
+        scenario = self.with_text(assignments).with_(changes or {})
+        return scenario if weeks is None else scenario.with_({"weeks": weeks}, "--weeks")
+
+    def _entries(self) -> dict[str, _Entry]:
+        return {key: (value, f"scenario {self.name}", Path.cwd()) for key, value in self.values().items()}
+
+    def values(self) -> dict[str, Cell]:
+        """Every value by its dotted key, labels and changed data included, in the order of the fields."""
+        found: dict[str, Cell] = {}
+        for name, value in self:
+            if isinstance(value, DataChoice):
+                found |= value.keys()
+            elif isinstance(value, BaseModel):
+                found |= {f"{name}.{key}": cell for key, cell in value}
+            else:
+                found[name] = value
+        return found
+
+    def substance(self) -> dict[str, Cell]:
+        """What decides a run, tables apart: the values without labels and file names (their content is hashed)."""
+        skipped = {*_LABELS, *(f"data.{name}" for name in self.data.files)}
+        return {key: value for key, value in sorted(self.values().items()) if key not in skipped}
+
+    def digest(self) -> str:
+        """SHA-256 of the substance."""
+        return hashlib.sha256(json.dumps(self.substance(), sort_keys=True).encode()).hexdigest()
+
+    def canonical(self) -> str:
+        """The resolved scenario as TOML with sorted keys; `load` reads it back to the same scenario."""
+        values = self.values()
+        del values["extends"]
+        return tomli_w.dumps(_nested(dict(sorted(values.items()))))
+
+    def differences(self, other: Scenario) -> dict[str, tuple[Cell | None, Cell | None]]:
+        """Keys of substance or files in which the other differs: this value and its, None where a side has none."""
+        mine, theirs = ({k: v for k, v in s.values().items() if k not in _LABELS} for s in (self, other))
+        keys = [*mine, *(key for key in theirs if key not in mine)]
+        return {key: (mine.get(key), theirs.get(key)) for key in keys if mine.get(key) != theirs.get(key)}
+
+    def tables(self) -> Tables:
+        """The tables of this scenario, checked: shipped ones, files in their place, cells changed."""
+        try:
+            tables = load_tables({name: Path(path) for name, path in self.data.files.items()})
+            cells = {f"data.{address}": value for address, value in self.data.cells.items()}
+            return tables.with_cells(cells) if cells else tables
+        except TableError as error:
+            raise ScenarioError(str(error)) from None
+
+    def check(self) -> Tables:
+        """The tables, once every name in the scenario that refers to a row of them is found there."""
+        tables = self.tables()
+        sku = self.developer_cloud.sku
+        if sku not in tables.sku_index:
+            known = nearest(sku, tables.sku_index)
+            raise ScenarioError(f"scenario {self.name}: developer_cloud.sku = {sku!r}: no such SKU in hardware{known}")
+        return tables
+
+
+# ------------------------------------------------------------------------------------------------ keys and fields
+
+_Entry = tuple[Any, str, Path]  # value, origin for messages, folder that file names are relative to
+
+
+@cache
+def _fields() -> dict[str, FieldInfo]:
+    """Field of each dotted key that a scenario knows, data apart."""
+    found: dict[str, FieldInfo] = {}
+    for name, field in Scenario.model_fields.items():
+        section = field.annotation
+        if isinstance(section, type) and issubclass(section, BaseModel):
+            if section is not DataChoice:
+                found |= {f"{name}.{key}": inner for key, inner in section.model_fields.items()}
+        else:
+            found[name] = field
+    return found
+
+
+def _sections() -> set[str]:
+    return {key.partition(".")[0] for key in _fields() if "." in key}
+
+
+def _bounds(field: FieldInfo) -> str:
+    """What a field allows, in words: ``0 to 1 share``, ``true or false``, ``fixed, partners-median``."""
+    unit = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
+    low = next((limit.ge for limit in field.metadata if hasattr(limit, "ge")), None)
+    high = next((limit.le for limit in field.metadata if hasattr(limit, "le")), None)
+    if choices := get_args(field.annotation):
+        return ", ".join(map(str, choices))
+    if field.annotation is bool:
+        return "true or false"
+    if field.annotation is str:
+        return f"a text ({unit})" if unit else "a text"
+    kind = "a whole number" if field.annotation is int else "a number"
+    span = f" from {low:.15g} to {high:.15g}" if low is not None and high is not None else ""
+    at_least = f" of at least {low:.15g}" if low is not None and high is None else ""
+    return f"{kind}{span}{at_least} {unit}".rstrip()
+
+
+def _unknown_key(key: str, where: str) -> ScenarioError:
+    known = _fields()
+    if key in _sections():
+        return ScenarioError(f"{where}: {key} is a section; give a key of it{nearest(key + '.', known)}")
+    section = key.partition(".")[0]
+    inside = [name for name in known if name.startswith(f"{section}.")]
+    return ScenarioError(f"{where}: unknown key {key}{nearest(key, inside or known)}")
+
+
+def _parsed(assignment: str, where: str) -> tuple[str, Any]:
+    """Key and value of ``section.key=value``; numbers and switches are read as the field wants them."""
+    key, equals, text = (part.strip() for part in assignment.partition("="))
+    if not equals or not key:
+        raise ScenarioError(f"{where}: {assignment!r} is not of the form section.key=value")
+    if key.startswith("data."):
+        return key, text if key.count(".") == 1 else _cell(text)
+    if key not in _fields():
+        raise _unknown_key(key, where)
+    try:
+        return key, TypeAdapter(_fields()[key].annotation).validate_strings(text)
+    except ValidationError:
+        return key, text  # refused below, with its place and what is allowed
+
+
+def _cell(text: str) -> Cell:
+    """The value of a cell written as text: a number where it reads as one."""
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+# ------------------------------------------------------------------------------------------------ reading and building
+
+
+def scenario_names() -> list[str]:
+    """Names of the built-in scenarios."""
+    folder = files("experiments").joinpath("scenarios")
+    return sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml"))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Content of a TOML file.
+
+    Raises:
+        ScenarioError: it cannot be read or is not TOML; the line says why.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ScenarioError(f"{path}: not a TOML file: {error}") from None
+
+
+def _located(reference: str, folder: Path) -> Path:
+    """File of a reference: a path (relative to the folder) where it looks like one, else a built-in name."""
+    if reference.endswith(".toml") or "/" in reference:
+        return (folder / reference).resolve()
+    if reference in scenario_names():
+        return Path(str(files("experiments").joinpath("scenarios", f"{reference}.toml")))
+    raise ScenarioError(f"unknown scenario {reference!r}{nearest(reference, scenario_names())}")
+
+
+def _resolved(reference: str, folder: Path | None = None, chain: tuple[Path, ...] = ()) -> dict[str, _Entry]:
+    """Entries of a scenario file over those of what it extends."""
+    path = _located(reference, folder or Path.cwd())
+    if path in chain:
+        circle = " -> ".join(step.stem for step in (*chain, path))
+        raise ScenarioError(f"{chain[-1]}: extends = {reference!r} goes in a circle: {circle}")
+    own = dict(_flattened(read_toml(path), str(path), path.parent))
+    extends = own.get("extends", ("",))[0]
+    if not isinstance(extends, str):
+        raise ScenarioError(f"{path}: extends = {extends!r}; allowed: a name or a file")
+    base = _resolved(extends, path.parent, (*chain, path)) if extends else {}
+    named = {"name": (path.stem, str(path), path.parent)}
+    return {**base, **named, **own}
+
+
+def _flattened(raw: Mapping[str, Any], where: str, folder: Path) -> Iterator[tuple[str, _Entry]]:
+    """Dotted keys of a parsed file; below ``data`` as deep as it goes."""
+    for name, value in raw.items():
+        if name == "data" and isinstance(value, dict):
+            yield from (("data." + key, (cell, where, folder)) for key, cell in _leaves(value))
+        elif isinstance(value, dict) and name in _sections():
+            yield from ((f"{name}.{key}", (cell, where, folder)) for key, cell in value.items())
+        else:
+            yield name, (value, where, folder)
+
+
+def _leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key}", leaf) for key, leaf in _leaves(value))
+        else:
+            yield name, value
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Sections from dotted keys. A cell keeps its row's name in one piece: it may hold dots of its own."""
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        if name:
+            tree.setdefault(section, {})[name] = value
+        else:
+            tree[section] = value
+    return tree
+
+
+def _data(entries: Mapping[str, _Entry]) -> DataChoice:
+    """Files and cells among the entries; file names become absolute."""
+    chosen, cells = {}, {}
+    for key, (value, where, folder) in entries.items():
+        name = key.removeprefix("data.")
+        table = name.partition(".")[0]
+        if table not in TABLE_NAMES:
+            raise ScenarioError(f"{where}: {key}: unknown table {table!r}{nearest(table, TABLE_NAMES)}")
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ScenarioError(f"{where}: {key} = {value!r}; allowed: a file for a table, a value for a cell")
+        if name == table:
+            if not isinstance(value, str):
+                raise ScenarioError(f"{where}: {key} = {value!r}; allowed: a CSV file")
+            chosen[table] = str((folder / value).resolve())
+        else:
+            cells[name] = value
+    return DataChoice(files=chosen, cells=cells)
+
+
+def _build(entries: Mapping[str, _Entry]) -> Scenario:
+    """The scenario of the entries; the first thing wrong is told with its origin."""
+    plain = {key: entry for key, entry in entries.items() if not key.startswith("data.")}
+    for key, (_, where, _folder) in plain.items():
+        if key not in _fields():
+            raise _unknown_key(key, where)
+    tree = _nested({key: value for key, (value, _, _) in plain.items()})
+    data = _data({key: entry for key, entry in entries.items() if key.startswith("data.")})
+    try:
+        return Scenario.model_validate({**tree, "data": data})
+    except ValidationError as error:
+        raise _explained(error, plain) from None
+
+
+def _explained(error: ValidationError, entries: Mapping[str, _Entry]) -> ScenarioError:
+    """The first problem of a refused scenario in one line."""
+    problem = error.errors(include_url=False)[0]
+    key = ".".join(map(str, problem["loc"]))
+    if key not in entries or key not in _fields():  # a rule over several keys speaks for itself
+        message = problem["msg"].removeprefix("Value error, ")
+        origins = [where for name, (_, where, _) in entries.items() if name in message]
+        return ScenarioError(f"{min(origins, key=lambda where: where.startswith('scenario '), default=key)}: {message}")
+    value, where, _ = entries[key]
+    return ScenarioError(f"{where}: {key} = {value!r}; allowed: {_bounds(_fields()[key])}")

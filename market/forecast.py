@@ -1,0 +1,103 @@
+"""Demand as a seller can know it: public segment laws, everybody's posted prices, open GPUs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from market.choice import candidate_pairs, expected_demand, outside_utility, search_order, systematic_utility
+from market.suppliers import HYPERSCALER
+from market.tenants import Tenants, build_tenants
+from market.trade import choice_market
+from market.units import Term
+
+if TYPE_CHECKING:
+    from market.model import MarketModel
+
+__all__ = ["DemandForecast", "public_sample"]
+
+Floats = NDArray[np.float64]
+
+_SAMPLE_ROWS = 500
+_SAMPLE_COHORT = -1  # arrival week in the keys of sample rows: no tenant of the market shares a draw with them
+
+
+def public_sample(model: MarketModel) -> Tenants:
+    """A fixed keyed sample of tenants from the segment laws; its rows are nobody in the market."""
+    world = model.world
+    rows = min(_SAMPLE_ROWS, world.tenants.rows)
+    parameters = world.tenants.model_copy(update={"rows": rows, "rows_per_segment_minimum": 1})
+    homes = np.flatnonzero(model.suppliers.provider_class == HYPERSCALER)
+    sample = build_tenants(
+        model.tables.segments,
+        parameters,
+        world.demand,
+        seed=model.seed,
+        opening_h100e=model.opening_h100e,
+        homes=homes.tolist(),
+        home_keys=model.suppliers.key[homes],
+        suppliers=len(model.suppliers),
+        cohort=_SAMPLE_COHORT,
+    )
+    sample.wanted_h100e = sample.size_h100e.copy()
+    sample.search_rank = search_order(sample, model.suppliers, model.seed, world.choice)
+    return sample
+
+
+class DemandForecast:
+    """Expected short-term demand at given on-demand prices, all short-term tenants choosing afresh.
+
+    Utilities are computed once per view; a trial price only moves the seller's own columns.
+    """
+
+    def __init__(self, model: MarketModel, tenants: Tenants) -> None:
+        self.model, self.tenants = model, tenants
+        self.rows = np.flatnonzero(tenants.term <= Term.ON_DEMAND)
+        self.week = -1
+
+    def _refresh(self) -> None:
+        """Utilities of all offers at last close, ``(tenants, lots)``, and GPUs that short-term tenants could have."""
+        model, tenants, rows = self.model, self.tenants, self.rows
+        choice = model.world.choice
+        market = choice_market(model)
+        pairs = candidate_pairs(tenants, rows, market, choice)
+        self.lots = np.unique(pairs.lot)
+        column = np.searchsorted(self.lots, pairs.lot)
+        self.utility = np.full((len(rows), len(self.lots)), -np.inf)
+        self.utility[pairs.position, column] = systematic_utility(tenants, pairs, market, choice, model.seed)
+        self.outside = outside_utility(tenants, rows, choice)
+        supplier, sku = np.divmod(self.lots, len(model.tables.skus))
+        work = model.throughput[tenants.segment[rows][:, None], sku]
+        scale = (tenants.size_h100e * tenants.weight)[rows] * np.exp(model.world.demand.growth_ln(model.week))
+        self.gpus = scale[:, None] / work
+        self.work_per_gpu = work
+        fixed = model.leases.keep(model.leases.term >= Term.FOUR_WEEKS).gpus_by_lot(model.book.open_gpus.size)
+        self.capacity = np.maximum(model.listed_gpus().ravel() - fixed, 0.0)[self.lots]
+        self.price = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
+        self.week = model.week
+
+    def __call__(self, supplier: int, price_usd: Floats) -> Floats:
+        """Expected GPUs of a supplier by SKU ``(skus,)`` at on-demand prices ``price_usd (skus,)``."""
+        if self.week != self.model.week:
+            self._refresh()
+        skus = len(self.model.tables.skus)
+        own = np.flatnonzero(self.lots // skus == supplier)
+        sku = self.lots[own] % skus
+        utility = self.utility.copy()
+        utility[:, own] += self._moved(own, price_usd[sku])
+        clearing = self.model.world.clearing
+        gpus = expected_demand(utility, self.outside, self.gpus, self.capacity, unserved=clearing.unserved)
+        result = np.zeros(skus)
+        result[sku] = gpus[own]
+        return result
+
+    def _moved(self, own: NDArray[np.int64], price_usd: Floats) -> Floats:
+        """Change of utility when the own on-demand prices (and spot with them) move, ``(tenants, own)``."""
+        sensitivity = self.tenants.sensitivity[self.rows][:, None]
+        if self.model.world.choice.utility == "log":
+            return np.asarray(-sensitivity * np.log(price_usd / self.price[own]))
+        return np.asarray(-sensitivity * (price_usd - self.price[own]) / self.work_per_gpu[:, own])
+
+

@@ -1,0 +1,59 @@
+"""Leases: accepted offers, as columns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["OPEN_ENDED", "Leases", "no_leases"]
+
+OPEN_ENDED = np.iinfo(np.int32).max
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+
+@dataclass(slots=True)
+class Leases:
+    """Active leases, shapes ``(leases,)``.
+
+    Attributes:
+        tenant: Row of the tenant.
+        lot: Supplier × SKU, see ``OfferBook``.
+        term: Term of the lease.
+        gpus: GPUs held, all tenants of the row together.
+        price_usd: Price per GPU-hour; locked for fixed terms, for on-demand the price at signing.
+        first_week: First billed week.
+        end_week: First week no longer held; ``OPEN_ENDED`` on demand.
+    """
+
+    tenant: Ints
+    lot: Ints
+    term: NDArray[np.uint8]
+    gpus: Floats
+    price_usd: Floats
+    first_week: Ints
+    end_week: Ints
+
+    def __len__(self) -> int:
+        return len(self.tenant)
+
+    def keep(self, mask: NDArray[np.bool_]) -> Leases:
+        """The leases under a mask."""
+        return Leases(*(getattr(self, name)[mask] for name in self.__slots__))
+
+    def joined(self, others: Leases) -> Leases:
+        """These and other leases."""
+        return Leases(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in self.__slots__))
+
+    def gpus_by_lot(self, lots: int) -> Floats:
+        """GPUs held in each lot, ``(lots,)``."""
+        return np.bincount(self.lot, self.gpus, lots)
+
+
+def no_leases() -> Leases:
+    """An empty book."""
+    ints, floats = np.zeros(0, np.int32), np.zeros(0)
+    return Leases(ints, ints, np.zeros(0, np.uint8), floats, floats, ints, ints)

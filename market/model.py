@@ -1,0 +1,373 @@
+"""The market as a Mesa model: wiring of state, agents and the week."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import mesa
+import numpy as np
+from numpy.typing import NDArray
+
+from market.accounts import Accounts
+from market.choice import ChoiceParameters, search_order
+from market.clearing.posted import ClearingParameters
+from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
+from market.decisions import DeskOffer
+from market.demand import DemandState, price_of_work_ln
+from market.forecast import DemandForecast, public_sample
+from market.leases import Leases, no_leases
+from market.loans import FinanceParameters
+from market.offers import OfferBook
+from market.opening import opening_leases, opening_prices, pipeline
+from market.randomness import Purpose, agent_keys, normal, uniform
+from market.recorder import Recorder
+from market.supply import median_prices, own_core_median_ln, partner_median_usd
+from market.suppliers import DESK, HYPERSCALER, NEOCLOUD, SupplierSpec, build_suppliers
+from market.tables import Tables
+from market.tenants import DemandParameters, TenantParameters, TenantRow, build_tenants
+from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
+from market.trade import Trades, clear_market
+from market.units import HOURS_PER_WEEK, TERM_NAMES, Term, date_of
+from market.view import MarketView, OwnBooks, frozen_array
+from market.week import play_week
+
+__all__ = ["AgentBuilder", "MarketModel", "Population", "PricingState", "World"]
+
+Floats = NDArray[np.float64]
+
+_UTILISATION_DELAY_WEEKS = 4
+_PRICE_LAGS_WEEKS = (1, 4, 13)
+
+
+@dataclass(frozen=True, slots=True)
+class PricingState:
+    """How the market keeps sellers' tightness and luck: the parts of pricing that are state, not strategy.
+
+    Attributes:
+        smoothing: Weight of this week in tightness.
+        turned_away_weight: Weight of turned-away GPUs.
+        maximum: Cap on one week's tightness.
+        opening: Tightness at the opening.
+        new_sku: Tightness of a SKU new to its seller.
+        sku_premium_sd: Spread of fixed SKU premia, ln.
+        floor_factor: Lowest list price over running cost.
+    """
+
+    smoothing: float
+    turned_away_weight: float
+    maximum: float
+    opening: float
+    new_sku: float
+    sku_premium_sd: float
+    floor_factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything the market needs that is not an agent's strategy."""
+
+    tables: Tables
+    tenants: TenantParameters
+    demand: DemandParameters
+    choice: ChoiceParameters
+    clearing: ClearingParameters
+    software: SoftwareParameters
+    costs: CostParameters
+    finance: FinanceParameters
+    pricing: PricingState
+
+
+AgentBuilder = Callable[["MarketModel"], mesa.Agent]
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Who takes part.
+
+    Attributes:
+        suppliers: Third-party sellers, then desks.
+        agents: Builders of all Mesa agents: sellers, vendors, segments.
+        partners: Names of sellers whose firm GPUs stand behind the developer cloud.
+        desk_sku: SKU of the developer cloud.
+        firm_lease_usd: Rent of a firm GPU, USD per GPU-hour.
+        value_usd: Value of a supplier's offers under linear utility, by name (0 where absent).
+    """
+
+    suppliers: Sequence[SupplierSpec]
+    agents: Sequence[AgentBuilder]
+    partners: Sequence[str]
+    desk_sku: str
+    firm_lease_usd: float
+    value_usd: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Luck:
+    noise: Floats
+    revision: Floats
+
+
+class MarketModel(mesa.Model):
+    """A GPU rental market.
+
+    Attributes:
+        world: Tables and parameters.
+        week: Weeks played; week 0 is the opening state.
+        suppliers, tenants, leases, book, accounts: State in columns.
+        throughput: H100-equivalents of a GPU now, ``(segments, skus)``; ``base_throughput`` that of week 0.
+        lock_left: Part of the opening lock-in that remains, ``(segments,)``.
+        recorder: Rows recorded so far.
+
+    Args:
+        world: Tables and parameters.
+        population: Suppliers and builders of agents.
+        seed: Seed of all keyed draws.
+    """
+
+    def __init__(self, world: World, population: Population, seed: int) -> None:
+        super().__init__(rng=seed)
+        self.world, self.tables, self.seed, self.week = world, world.tables, seed, 0
+        self._equip()
+        self._settle(population)
+        self._populate(population)
+        self._open()
+
+    # -- wiring ------------------------------------------------------------------------------------------------------
+
+    def _equip(self) -> None:
+        """Hardware: productivity and cost by SKU."""
+        world, skus, segments = self.world, self.tables.skus, self.tables.segments
+        self.sku_keys = agent_keys([sku.name for sku in skus])
+        self.sku_is_amd = np.array([sku.vendor == "amd" for sku in skus])
+        self.base_list_usd = np.array([sku.base_list_usd_per_gpu_hour for sku in skus], np.float64)
+        self.capex_usd = np.array([sku.capex_usd for sku in skus], np.float64)
+        self.running_usd = running_usd_per_gpu_hour(skus, world.costs, world.costs.load_busy)
+        self.idle_usd = running_usd_per_gpu_hour(skus, world.costs, world.costs.load_idle)
+        self.full_cost_usd = full_cost_usd_per_gpu_hour(skus, world.costs)
+        self.floor_usd = world.pricing.floor_factor * self.running_usd
+        self.new_sku_tightness = world.pricing.new_sku
+        self.maturity = maturity_start(segments, world.software)
+        relative = relative_throughput(skus, segments)
+        self.throughput = throughput(relative, vendor_index(skus), self.maturity)
+        self.base_throughput = self.throughput.copy()
+        self.lock_left = np.ones(len(segments))
+        share = np.array([segment.demand_share for segment in segments])
+        self.reference_work = share @ self.throughput / share.sum()
+
+    def _settle(self, population: Population) -> None:
+        """Suppliers, their offers, deliveries and the tenants."""
+        world = self.world
+        self.suppliers = build_suppliers(population.suppliers, len(self.tables.skus))
+        rows = {name: row for row, name in enumerate(self.suppliers.names)}
+        self.desk_sku = self.tables.sku_index[population.desk_sku]
+        self.partners = np.array([rows[name] for name in population.partners], np.int64)
+        self.firm_lease_usd = population.firm_lease_usd
+        self.value_usd = np.array([population.value_usd.get(name, 0.0) for name in self.suppliers.names])
+        opening_prices(
+            self.suppliers, self.base_list_usd, self.sku_keys, self.seed, world.pricing.sku_premium_sd, self.floor_usd
+        )
+        channel = np.where(self.suppliers.provider_class == DESK, 2, 0).astype(np.int8)
+        self.book = OfferBook(channel, len(self.tables.skus))
+        self.pipeline = pipeline(self.tables, rows)
+        third_party = self.suppliers.third_party
+        self.opening_h100e = float(self.suppliers.available_gpus[third_party].sum(axis=0) @ self.reference_work)
+        homes = np.flatnonzero(self.suppliers.provider_class == HYPERSCALER)
+        self.tenants = build_tenants(
+            self.tables.segments,
+            world.tenants,
+            world.demand,
+            seed=self.seed,
+            opening_h100e=self.opening_h100e,
+            homes=homes.tolist(),
+            home_keys=self.suppliers.key[homes],
+            suppliers=len(self.suppliers),
+        )
+        self.tenants.search_rank = search_order(self.tenants, self.suppliers, self.seed, world.choice)
+        self.leases: Leases = no_leases()
+
+    def _populate(self, population: Population) -> None:
+        """Build agents and sort them by role."""
+        members: list[Any] = [build(self) for build in population.agents]
+        rows = {name: row for row, name in enumerate(self.suppliers.names)}
+        self.sellers = sorted(
+            ((rows[agent.name], agent) for agent in members if agent.role == "seller"), key=lambda pair: pair[0]
+        )
+        self.vendors = [agent for agent in members if agent.role == "vendor"]
+        self.segments = sorted((agent for agent in members if agent.role == "segment"), key=lambda agent: agent.index)
+        self.desk_offer: DeskOffer | None = None
+
+    def _open(self) -> None:
+        """Opening state of week 0: prices, leases with residual lives, one unbilled clearing of short terms, books."""
+        held = (self.suppliers.installed_gpus > 0.0) & self.suppliers.third_party[:, None]
+        self.suppliers.tightness = np.where(held, self.world.pricing.opening, 0.0)
+        self._history: deque[Floats] = deque(maxlen=max(_PRICE_LAGS_WEEKS))
+        self._utilisation: deque[Floats] = deque(maxlen=_UTILISATION_DELAY_WEEKS + 1)
+        # The sheets of the opening are posted by every seller's own term factors at opening tightness.
+        for row, seller in self.sellers:
+            self.book.set_prices(row, seller.open_prices(self.own_books(row)), 0)
+        self.leases = opening_leases(self)
+        self.demand = DemandState(price_of_work_ln(self))
+        trades = clear_market(self, (Term.SPOT, Term.ON_DEMAND))
+        self._forecast = DemandForecast(self, public_sample(self))
+        self.accounts = Accounts(self)
+        self.recorder = Recorder(self)
+        self._see()
+        self.recorder.record(self, trades)
+
+    # -- the week ----------------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Play one week."""
+        play_week(self)
+
+    def run(self, weeks: int) -> None:
+        """Play ``weeks`` weeks."""
+        for _ in range(weeks):
+            self.step()
+
+    def open_week(self) -> None:
+        """Begin a week."""
+        self.week += 1
+        self.accounts.open_week(self.week)
+
+    def close_week(self, trades: Trades) -> None:
+        """Update tightness and the public view, record, and hold the identities."""
+        self._tighten(trades)
+        self._see()
+        self.recorder.record(self, trades)
+        self.accounts.check(self)
+
+    def _tighten(self, trades: Trades) -> None:
+        """Smoothed use with turned-away demand, over available GPUs."""
+        p, suppliers = self.world.pricing, self.suppliers
+        available = suppliers.available_gpus
+        used = self.sold_gpus()
+        wanted = used + p.turned_away_weight * trades.turned_away_gpus
+        now = np.minimum(wanted / np.maximum(available, 1e-300), p.maximum)
+        counts = (available > 0.0) & suppliers.third_party[:, None]
+        smoothed = suppliers.tightness + p.smoothing * (now - suppliers.tightness)
+        suppliers.tightness = np.where(counts, smoothed, suppliers.tightness)
+
+    # -- what the world looks like -----------------------------------------------------------------------------------
+
+    def listed_gpus(self) -> Floats:
+        """GPUs on sale by supplier and SKU: fleets without firm hours, and the developer cloud's cap."""
+        listed = np.where(self.suppliers.third_party[:, None], self.suppliers.available_gpus, 0.0)
+        if self.desk_offer is not None:
+            listed[self.suppliers.provider_class == DESK, self.desk_offer.sku] = self.desk_offer.cap_gpus
+        return np.asarray(listed)
+
+    def sold_gpus(self) -> Floats:
+        """GPUs that end tenants hold, by supplier and SKU."""
+        shape = self.book.open_gpus.shape
+        return self.leases.gpus_by_lot(self.book.open_gpus.size).reshape(shape)
+
+    def desk_sold_gpus(self) -> float:
+        """GPUs that end tenants hold at the developer cloud."""
+        return float(self.sold_gpus()[self.suppliers.provider_class == DESK].sum())
+
+    def own_books(self, row: int) -> OwnBooks:
+        """What a seller knows of itself."""
+        s = self.suppliers
+        available = s.installed_gpus[row] - s.firm_gpus[row]
+        return OwnBooks(
+            supplier=row,
+            installed_gpus=s.installed_gpus[row],
+            available_gpus=available,
+            holds=available > 0.0,
+            premium_ln=float(s.premium_ln[row]),
+            sku_premium_ln=s.sku_premium_ln[row],
+            shadow_ln=s.shadow_ln[row].copy(),
+            list_ln=s.list_ln[row].copy(),
+            tightness=s.tightness[row].copy(),
+            running_usd=self.running_usd,
+            full_cost_usd=self.full_cost_usd,
+            revision_hazard_per_month=float(s.revision_hazard_per_month[row]),
+            offers_term=s.offers_term[row],
+            kept_premium=self.world.choice.kept_premium,
+        )
+
+    def pricing_luck(self) -> _Luck:
+        """Keyed draws of all sellers' pricing this week."""
+        key = self.suppliers.key
+        noise = normal(self.seed, Purpose.PRICE_NOISE, self.week, key[:, None], self.sku_keys[None, :])
+        return _Luck(noise, uniform(self.seed, Purpose.REVISION, self.week, key))
+
+    def _see(self) -> None:
+        """Build the public view of this close; sellers decide from it next week."""
+        s = self.suppliers
+        rivals = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
+        counts = rivals[:, None] & (s.available_gpus > 0.0)
+        weight = np.where(counts, np.sqrt(np.maximum(s.available_gpus, 0.0)), 0.0)
+        premium_kept = 1.0
+        core = s.list_ln - (s.premium_ln[:, None] + s.sku_premium_ln) * premium_kept
+        self._history.append(median_prices(self, rivals))
+        sold, available = self.sold_gpus()[s.third_party].sum(axis=0), s.available_gpus[s.third_party].sum(axis=0)
+        self._utilisation.append(np.divide(sold, available, out=np.full(len(sold), np.nan), where=available > 0.0))
+        past = {lag: self._history[-min(lag, len(self._history))] for lag in _PRICE_LAGS_WEEKS}
+        offer = self.desk_offer
+        self.view = MarketView(
+            week=self.week + 1,
+            date=date_of(self.week + 1),
+            price_usd=frozen_array(self.book.price_usd),
+            sold_out=frozen_array((self.book.open_gpus <= 0.0) & (self.book.listed_gpus > 0.0)),
+            median_price_usd={lag: frozen_array(prices) for lag, prices in past.items()},
+            public_utilisation=frozen_array(self._utilisation[0]),
+            delivered_gpus=frozen_array(s.installed_gpus.sum(axis=0)),
+            announced_gpus=frozen_array(self._announced()),
+            launch_week=frozen_array(np.array([sku.launch_week for sku in self.tables.skus], np.float64)),
+            base_list_usd=frozen_array(self.base_list_usd),
+            base_rate=self.world.finance.base_rate,
+            core_sum_ln=frozen_array(np.where(counts, weight * core, 0.0).sum(axis=0)),
+            core_weight=frozen_array(weight.sum(axis=0)),
+            core_median_ln=frozen_array(own_core_median_ln(self)),
+            neocloud_index_ln=self._neocloud_index(),
+            premium_kept=premium_kept,
+            desk=offer,
+            desk_free_share=0.0 if offer is None else max(0.0, 1.0 - self.desk_sold_gpus() / offer.cap_gpus),
+            desk_partner_gpus=float(s.available_gpus[s.third_party, self.desk_sku].sum()),
+            partner_median_usd=partner_median_usd(self),
+            demand=self._forecast,
+        )
+
+    def _announced(self) -> Floats:
+        """GPUs ordered and not delivered by SKU."""
+        ahead = np.zeros(len(self.tables.skus))
+        for order in self.pipeline:
+            if order.week > self.week:
+                ahead[order.sku] += order.gpus
+        return ahead
+
+    def _neocloud_index(self) -> float:
+        """Median neocloud quote for the H100 without premia over its base list, ln; 0 without neoclouds."""
+        s, sku = self.suppliers, self.tables.sku_index["H100"]
+        members = (s.provider_class == NEOCLOUD) & s.alive & (s.available_gpus[:, sku] > 0.0)
+        if not members.any():
+            return 0.0
+        quotes = s.shadow_ln[members, sku] - s.premium_ln[members] - s.sku_premium_ln[members, sku]
+        return float(np.median(quotes) - np.log(self.base_list_usd[sku]))
+
+    def tenant(self, index: int) -> TenantRow:
+        """One tenant row for people."""
+        t, names = self.tenants, self.suppliers.names
+        home, last = int(t.home[index]), int(t.last_supplier[index])
+        return TenantRow(
+            index=index,
+            segment=self.tables.segments[int(t.segment[index])].name,
+            weight=float(t.weight[index]),
+            term=TERM_NAMES[int(t.term[index])],
+            size_h100e=float(t.size_h100e[index]),
+            wanted_h100e=float(t.wanted_h100e[index]),
+            sensitivity=float(t.sensitivity[index]),
+            reservation_usd=float(t.reservation_usd[index]),
+            amd_ready=bool(t.amd_ready[index]),
+            home=names[home] if home >= 0 else None,
+            last_supplier=names[last] if last >= 0 else None,
+        )
+
+    def hours_sold(self) -> float:
+        """GPU-hours that end tenants used this week."""
+        return float(self.leases.gpus.sum()) * HOURS_PER_WEEK

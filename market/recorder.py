@@ -1,0 +1,271 @@
+"""Records: flat rows of every week, kept as columns until the run ends. Measures are computed from them, later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from market.ledger import Account
+from market.suppliers import DESK, HYPERSCALER, PROVIDER_CLASSES
+from market.units import HOURS_PER_WEEK, Term
+
+if TYPE_CHECKING:
+    from market.model import MarketModel
+    from market.trade import Trades
+
+__all__ = ["Recorder"]
+
+Columns = dict[str, NDArray[Any]]
+
+
+class Recorder:
+    """Rows by table: ``seller_week``, ``book_week``, ``segment_week``, ``market_week``, ``desk_week``."""
+
+    def __init__(self, model: MarketModel) -> None:
+        suppliers, tables = model.suppliers, model.tables
+        self._names = np.array(suppliers.names)
+        self._classes = np.array(PROVIDER_CLASSES)[suppliers.provider_class]
+        self._skus = np.array([sku.name for sku in tables.skus])
+        self._vendors = np.array([sku.vendor for sku in tables.skus])
+        amd = suppliers.installed_gpus[:, model.sku_is_amd].sum(axis=1)
+        self._heavy = np.where(amd >= 0.5 * np.maximum(suppliers.opening_gpus, 1e-300), "amd", "nvidia")
+        self._weeks: dict[str, list[Columns]] = {}
+
+    def record(self, model: MarketModel, trades: Trades) -> None:
+        """Record the week that closes."""
+        held = _holdings(model)
+        self._add("seller_week", model.week, self._seller_week(model, trades, held))
+        self._add("book_week", model.week, self._book_week(model))
+        self._add("segment_week", model.week, self._segment_week(model, trades))
+        self._add("market_week", model.week, self._market_week(model, held))
+        self._add("desk_week", model.week, self._desk_week(model, trades))
+
+    def _add(self, table: str, week: int, columns: Columns) -> None:
+        rows = len(next(iter(columns.values())))
+        self._weeks.setdefault(table, []).append({"week": np.full(rows, week, np.int32), **columns})
+
+    def tables(self) -> dict[str, Columns]:
+        """All rows recorded so far, as columns by table."""
+        return {
+            table: {name: np.concatenate([week[name] for week in weeks]) for name in weeks[0]}
+            for table, weeks in self._weeks.items()
+        }
+
+    def _seller_week(self, model: MarketModel, trades: Trades, held: Columns) -> Columns:
+        s = model.suppliers
+        supplier, sku = np.nonzero((s.installed_gpus > 0.0) & s.third_party[:, None])
+        at = (supplier, sku)
+        signed = trades.leases
+        lots, shape = model.book.open_gpus.size, model.book.open_gpus.shape
+        new_gpus = signed.gpus_by_lot(lots).reshape(shape)
+        new_revenue = np.bincount(signed.lot, signed.gpus * signed.price_usd, lots).reshape(shape) * HOURS_PER_WEEK
+        cloud, own_use = held["developer_cloud_gpus"][at], held["vendor_use_gpus"][at]
+        sold, installed = held["sold_gpus"][at], s.installed_gpus[at]
+        return {
+            "seller": self._names[supplier],
+            "provider_class": self._classes[supplier],
+            "heavy": self._heavy[supplier],
+            "sku": self._skus[sku],
+            "vendor": self._vendors[sku],
+            "list_usd_per_gpu_hour": np.exp(s.list_ln[at]),
+            "installed_gpus": installed,
+            "firm_gpus": s.firm_gpus[at],
+            "available_gpus": s.available_gpus[at],
+            "delivered_gpus": s.delivered_gpus[at],
+            "sold_gpus": sold,
+            "pool_gpus": np.zeros(len(sku)),
+            "developer_cloud_gpus": cloud,
+            "vendor_use_gpus": own_use,
+            "down_gpus": np.zeros(len(sku)),
+            "idle_gpus": s.available_gpus[at] - sold,
+            "open_gpus": model.book.open_gpus[at],
+            "revenue_usd": held["revenue_usd"][at],
+            "pool_revenue_usd": np.zeros(len(sku)),
+            "new_gpus": new_gpus[at],
+            "new_revenue_usd": new_revenue[at],
+            "turned_away_gpus": trades.turned_away_gpus[at],
+            "revised": s.revised[at],
+            "running_usd_per_gpu_hour": model.running_usd[sku],
+            "full_cost_usd_per_gpu_hour": model.full_cost_usd[sku],
+        }
+
+    def _book_week(self, model: MarketModel) -> Columns:
+        accounts, ledger = model.accounts, model.accounts.ledger
+        rows = np.array([*accounts.seller_rows, *accounts.vendor_rows])
+        sellers = len(accounts.seller_rows)
+
+        def week(account: Account) -> NDArray[np.float64]:
+            return np.asarray(ledger.week_income(account)[rows])
+
+        names = np.array(ledger.names)[rows]
+        classes = np.concatenate([self._classes[:sellers], np.full(len(rows) - sellers, "vendor")])
+        heavy = np.concatenate([self._heavy[:sellers], accounts.vendor_names])
+        alive = np.concatenate([model.suppliers.alive[:sellers], np.ones(len(rows) - sellers, np.bool_)])
+        return {
+            "agent": names,
+            "provider_class": classes,
+            "heavy": heavy,
+            "rent_usd": week(Account.RENT_INCOME),
+            "pool_usd": week(Account.POOL_INCOME),
+            "leaseback_usd": week(Account.LEASEBACK_INCOME),
+            "running_usd": week(Account.RUNNING),
+            "overhead_usd": week(Account.OVERHEAD),
+            "depreciation_usd": week(Account.DEPRECIATION),
+            "interest_usd": week(Account.INTEREST_EXPENSE),
+            "tax_usd": week(Account.TAX),
+            "cash_usd": ledger.cash()[rows],
+            "debt_usd": ledger.balance_of(Account.DEBT)[rows],
+            "book_value_usd": ledger.balance_of(Account.GPUS)[rows],
+            "alive": alive,
+            "hardware_sales_usd": week(Account.HARDWARE_SALES),
+            "leaseback_paid_usd": week(Account.LEASEBACK_PAID),
+            "developer_cloud_rent_usd": week(Account.DEVELOPER_CLOUD_INCOME),
+        }
+
+    def _segment_week(self, model: MarketModel, trades: Trades) -> Columns:
+        t, leases, signed = model.tenants, model.leases, trades.leases
+        count = len(model.tables.segments)
+        segment, sku = t.segment[leases.tenant], leases.lot % len(self._skus)
+        amd = model.sku_is_amd[sku]
+        new_segment, new_sku = t.segment[signed.tenant], signed.lot % len(self._skus)
+        new_work, new_amd = signed.gpus * model.base_throughput[new_segment, new_sku], model.sku_is_amd[new_sku]
+        spend = leases.gpus * _prices_paid(model) * HOURS_PER_WEEK
+
+        def by(segments: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
+            return np.bincount(segments, values, count)
+
+        return {
+            "segment": np.array([row.name for row in model.tables.segments]),
+            "wanted_h100e": by(t.segment, t.wanted_h100e * t.weight),
+            "held_h100e": by(segment, leases.gpus * model.throughput[segment, sku]),
+            "unmet_h100e": trades.unmet_h100e,
+            "spend_usd": by(segment, spend),
+            "amd_gpus": by(segment, leases.gpus * amd),
+            "nvidia_gpus": by(segment, leases.gpus * ~amd),
+            "amd_new_work_h100e": by(new_segment, new_work * new_amd),
+            "nvidia_new_work_h100e": by(new_segment, new_work * ~new_amd),
+            "movers": trades.movers,
+            "switchers": trades.switchers,
+            "surplus_usd": trades.surplus_usd,
+            "cheapest_open_usd_per_h100e_hour": _cheapest_open(model),
+            "mean_paid_usd_per_h100e_hour": _mean_paid(model, segment, sku, spend),
+        }
+
+    def _market_week(self, model: MarketModel, held: Columns) -> Columns:
+        s = model.suppliers
+        members = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
+        listed = np.where(members[:, None] & (s.available_gpus > 0.0), np.exp(s.list_ln), np.nan)
+        third = s.third_party
+        sold = held["sold_gpus"][third].sum(axis=0)
+        available = s.available_gpus[third].sum(axis=0)
+        total = sold + held["developer_cloud_gpus"].sum(axis=0)
+        revenue = held["revenue_usd"][third].sum(axis=0)
+        return {
+            "sku": self._skus,
+            "vendor": self._vendors,
+            "list_mean_usd_per_gpu_hour": _column_means(listed),
+            "list_median_usd_per_gpu_hour": np.exp(_column_medians(np.log(listed))),
+            "realised_usd_per_gpu_hour": _ratio(revenue, sold * HOURS_PER_WEEK),
+            "one_year_usd_per_gpu_hour": _column_means(model.book.price_usd[members, :, Term.ONE_YEAR]),
+            "installed_gpus": s.installed_gpus[third].sum(axis=0),
+            "sold_gpus": total,
+            "utilisation": _ratio(sold, available),
+        }
+
+    def _desk_week(self, model: MarketModel, trades: Trades) -> Columns:
+        offer = model.desk_offer
+        sold = model.desk_sold_gpus()
+        price = np.nan if offer is None else offer.price_usd
+        return {
+            "desk": np.array(["developer_cloud"]),
+            "sku": self._skus[[model.desk_sku]],
+            "price_usd_per_gpu_hour": np.array([price]),
+            "cap_gpus": np.array([0.0 if offer is None else offer.cap_gpus]),
+            "sold_gpus": np.array([sold]),
+            "requested_gpus": np.array([trades.desk_requested_gpus]),
+            "filled_gpus": np.array([_signed_at_desk(model, trades)]),
+            "rent_usd": np.array([model.accounts.ledger.week_total("developer_cloud_rent")]),
+            "lease_cost_usd": np.array([model.accounts.ledger.week_total("leaseback")]),
+            "salience": np.array([0.0 if offer is None else offer.salience]),
+        }
+
+
+def _signed_at_desk(model: MarketModel, trades: Trades) -> float:
+    at_desk = model.suppliers.provider_class[trades.leases.lot // len(model.tables.skus)] == DESK
+    return float(trades.leases.gpus[at_desk].sum())
+
+
+def _prices_paid(model: MarketModel) -> NDArray[np.float64]:
+    """What active leases pay this week, USD per GPU-hour: on demand the seller's current price, else the locked one."""
+    leases = model.leases
+    supplier, sku = np.divmod(leases.lot, len(model.tables.skus))
+    current = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
+    return np.asarray(np.where(leases.term == Term.ON_DEMAND, current, leases.price_usd))
+
+
+def _holdings(model: MarketModel) -> Columns:
+    """GPUs sold, used by the vendor, and rent by supplier and SKU; the desk's hours lie on its partners' firm GPUs."""
+    s, shape = model.suppliers, model.book.open_gpus.shape
+    leases = model.leases
+    sold = model.sold_gpus()
+    rent = np.bincount(leases.lot, leases.gpus * _prices_paid(model), model.book.open_gpus.size).reshape(shape)
+    firm = np.where(s.third_party[:, None], s.firm_gpus, 0.0)
+    share = firm / np.maximum(firm.sum(axis=0), 1e-300)
+    cloud = share * sold[s.provider_class == DESK].sum(axis=0)
+    return {
+        "sold_gpus": sold,
+        "revenue_usd": rent * HOURS_PER_WEEK,
+        "developer_cloud_gpus": cloud,
+        "vendor_use_gpus": firm - cloud,
+    }
+
+
+def _cheapest_open(model: MarketModel) -> NDArray[np.float64]:
+    """Cheapest open on-demand offer by segment, USD per H100e-hour, NaN where nothing is open."""
+    third = model.suppliers.third_party
+    price = np.where(model.book.open_gpus[third] > 0.0, model.book.price_usd[third][:, :, Term.ON_DEMAND], np.nan)
+    cheapest = -_column_medians_max(-price)
+    return np.asarray(_nan_min(cheapest[None, :] / model.throughput))
+
+
+def _nan_min(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row minima without NaN."""
+    lowest = np.where(np.isnan(values), np.inf, values).min(axis=1)
+    return np.where(np.isinf(lowest), np.nan, lowest)
+
+
+def _column_medians_max(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Column maxima without NaN."""
+    highest = np.where(np.isnan(values), -np.inf, values).max(axis=0)
+    return np.where(np.isinf(highest), np.nan, highest)
+
+
+def _mean_paid(
+    model: MarketModel, segment: NDArray[Any], sku: NDArray[Any], spend: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Mean price that short-term holders pay by segment, USD per H100e-hour."""
+    short = model.leases.term <= Term.ON_DEMAND
+    count = len(model.tables.segments)
+    work = np.bincount(segment[short], (model.leases.gpus * model.throughput[segment, sku])[short], count)
+    return _ratio(np.bincount(segment[short], spend[short], count), work * HOURS_PER_WEEK)
+
+
+def _ratio(over: NDArray[np.float64], under: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Elementwise ratio, NaN where the denominator is 0."""
+    return np.divide(over, under, out=np.full(len(under), np.nan), where=under > 0.0)
+
+
+def _column_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Column means without NaN; NaN for empty columns."""
+    known = ~np.isnan(values)
+    return _ratio(np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0).astype(np.float64))
+
+
+def _column_medians(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Column medians without NaN; NaN for empty columns."""
+    medians = np.full(values.shape[1], np.nan)
+    known = ~np.isnan(values).all(axis=0)
+    medians[known] = np.nanmedian(values[:, known], axis=0)
+    return medians

@@ -1,0 +1,125 @@
+"""What everybody can see, and what a seller knows of itself.
+
+A decision is a function of these two and of the seller's own rule. Not visible: tastes, rivals' books and costs,
+future events. Arrays cannot be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+from numpy.typing import NDArray
+
+from market.decisions import DeskOffer
+
+__all__ = ["MarketView", "OwnBooks", "PricingLuck", "frozen_array"]
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+def frozen_array(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    """A copy that refuses to be written."""
+    copy = np.array(values)
+    copy.setflags(write=False)
+    return copy
+
+
+@dataclass(frozen=True, slots=True)
+class MarketView:
+    """The public state at last close.
+
+    Attributes:
+        week: Week being decided.
+        date: Monday of that week.
+        price_usd: Posted prices ``(suppliers, skus, terms)``.
+        sold_out: Whether nothing was open, ``(suppliers, skus)``.
+        median_price_usd: Median third-party price without hyperscalers by SKU and term, 1, 4 and 13 weeks back.
+        public_utilisation: End tenants' hours over available hours by SKU, four weeks late, ``(skus,)``.
+        delivered_gpus: Third-party GPUs installed by SKU, ``(skus,)``.
+        announced_gpus: GPUs ordered and announced, not yet delivered, ``(skus,)``.
+        launch_week: Launch by SKU as announced, ``(skus,)``.
+        base_list_usd: List price of a seller without premium at the opening, ``(skus,)``.
+        base_rate: Reference interest rate, per year.
+        core_sum_ln: Sum over sellers (hyperscalers left out) of weight × list price without premia, ``(skus,)``.
+        core_weight: Sum of those weights, the square root of the fleet, ``(skus,)``.
+        core_median_ln: Median list price without premia, ``(skus,)``; NaN where nobody sells.
+        neocloud_index_ln: Median neocloud quote for the H100 without premia over the base list, ln.
+        premium_kept: Part of list premia that tenants still pay for.
+        desk: The developer cloud's offer of last week, None while closed.
+        desk_free_share: Part of that offer nobody took.
+        desk_partner_gpus: Third-party GPUs of the desk's SKU.
+        partner_median_usd: Median on-demand price of the desk's partners, USD.
+        demand: Expected GPUs of a supplier by SKU at given on-demand prices, from public segment laws:
+            ``demand(supplier, price_usd) -> (skus,)``.
+    """
+
+    week: int
+    date: date
+    price_usd: Floats
+    sold_out: Bools
+    median_price_usd: dict[int, Floats]
+    public_utilisation: Floats
+    delivered_gpus: Floats
+    announced_gpus: Floats
+    launch_week: Floats
+    base_list_usd: Floats
+    base_rate: float
+    core_sum_ln: Floats
+    core_weight: Floats
+    core_median_ln: Floats
+    neocloud_index_ln: float
+    premium_kept: float
+    desk: DeskOffer | None
+    desk_free_share: float
+    desk_partner_gpus: float
+    partner_median_usd: float
+    demand: Callable[[int, Floats], Floats]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnBooks:
+    """What a seller knows of itself, arrays ``(skus,)``.
+
+    Attributes:
+        supplier: Its row in supplier columns.
+        installed_gpus: Fleet.
+        available_gpus: Fleet less hours leased back in full.
+        holds: SKUs it can offer.
+        premium_ln: Its stable premium.
+        sku_premium_ln: Its fixed premium by SKU.
+        shadow_ln: Its quotes of last week.
+        list_ln: Its price sheet.
+        tightness: Smoothed use with turned-away demand.
+        running_usd: Running cost of a rented GPU, USD per hour.
+        full_cost_usd: Owner's full cost, USD per hour.
+        revision_hazard_per_month: Its rate of sheet revisions.
+        offers_term: Terms it sells, ``(terms,)``.
+        kept_premium: Share of the premium that tenants pay for by term, ``(terms,)``.
+    """
+
+    supplier: int
+    installed_gpus: Floats
+    available_gpus: Floats
+    holds: Bools
+    premium_ln: float
+    sku_premium_ln: Floats
+    shadow_ln: Floats
+    list_ln: Floats
+    tightness: Floats
+    running_usd: Floats
+    full_cost_usd: Floats
+    revision_hazard_per_month: float
+    offers_term: Bools
+    kept_premium: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class PricingLuck:
+    """A seller's keyed draws of the week: one standard normal by SKU, one uniform for its price sheet."""
+
+    noise: Floats
+    revision: float

@@ -1,0 +1,30 @@
+"""The week, one line per phase, in the order in which things happen.
+
+In every phase all agents decide from the same view; the model applies their decisions in a fixed order. The order of
+play, ties and rationing are told in ``docs/background/mechanisms.md``; this page and that one change together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from market import supply, trade
+from market.demand import move_demand
+
+if TYPE_CHECKING:
+    from market.model import MarketModel
+
+__all__ = ["play_week"]
+
+
+def play_week(model: MarketModel) -> None:
+    """Play one week of 168 hours."""
+    model.open_week()  # a new week; everybody sees last week's close
+    supply.deliver(model)  # GPUs due now join fleets and books
+    move_demand(model)  # wanted work, readiness for AMD
+    trade.quote(model)  # quotes, price sheets, term prices, the developer cloud's offer
+    trade.expire_and_review(model)  # leases end; some on-demand holders compare again
+    trades = trade.clear_market(model)  # tenants choose, in order of priority
+    model.accounts.bill(model)  # rent and leaseback are paid
+    model.accounts.close(model)  # running cost, interest, debt service, depreciation, tax
+    model.close_week(trades)  # tightness, what the public will see, records, identities
