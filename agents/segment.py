@@ -27,7 +27,9 @@ class Segment(mesa.Agent):
 
     role = "segment"
 
-    def __init__(self, model: MarketModel, name: str, index: int, review_hazard_per_week: float, need_threshold: float) -> None:
+    def __init__(
+        self, model: MarketModel, name: str, index: int, review_hazard_per_week: float, need_threshold: float
+    ) -> None:
         super().__init__(model)
         self.name = name
         self.index = index

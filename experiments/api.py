@@ -24,6 +24,7 @@ from experiments.engine import runner
 from experiments.engine.executors import Notice, Report, executor
 from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, make_plan, sources_digest
 from experiments.engine.runner import RunResult
+from experiments.engine.parts import Parts
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
 from experiments.measure import stats
@@ -73,6 +74,17 @@ class Results:
     def desk_week(self) -> pl.DataFrame:
         """Price, cap and sales of the vendor's desks by run and week."""
         return self._read("desk_week")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Everything that is printed, in plain values: what ``--format json`` shows."""
+        return {
+            "experiment": self.plan.name,
+            "out": str(self.out),
+            "runs": self.runs.height,
+            "failed": self.failed,
+            "summary": self.summary.to_dicts(),
+            "effects": self.effects.to_dicts(),
+        }
 
     @cached_property
     def summary(self) -> pl.DataFrame:
@@ -223,14 +235,12 @@ def carry_out(
     return results
 
 
-def _do_missing(
-    store: Store, workers: int | None, progress: Progress, notice: Notice
-) -> dict[str, dict[str, str]]:
+def _do_missing(store: Store, workers: int | None, progress: Progress, notice: Notice) -> dict[str, dict[str, str]]:
     """Status and message of every run of the plan, once the missing ones are done."""
     statuses = store.finished()
     specs = store.plan.runs()
     missing = [spec for spec in specs if spec.id not in statuses]
-    work = partial(_work, store=store, simulate=runner.simulate, measure=measured.outcomes)
+    work = partial(_work, parts=store.parts, simulate=runner.simulate, measure=measured.outcomes)
     progress(len(specs) - len(missing), len(specs))
     for report in executor(workers, len(missing), notice).reports(missing, work):
         statuses[report.id] = {"status": report.status, "message": report.message}
@@ -238,13 +248,13 @@ def _do_missing(
     return statuses
 
 
-def _work(spec: RunSpec, store: Store, simulate: runner.Simulate, measure: runner.Measure) -> Report:
+def _work(spec: RunSpec, parts: Parts, simulate: runner.Simulate, measure: runner.Measure) -> Report:
     """One run, from the scenario to its part in the store; in a worker or here."""
-    known = store.part(spec.id)
+    known = parts.status(spec.id)
     if known is not None:  # done by a worker that died before it could say so
         return Report(spec.id, known["status"], known["message"])
     result: RunResult = runner.execute(spec, simulate, measure)
-    store.save(spec, result)
+    parts.save(spec.id, result)
     return Report(spec.id, result.status, result.message)
 
 

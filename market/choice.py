@@ -24,7 +24,20 @@ from market.suppliers import DESK, Suppliers
 from market.tenants import Tenants
 from market.units import Term
 
-__all__ = ["ChoiceParameters", "Market", "Pairs", "candidate_pairs", "choice_probabilities", "expected_demand", "known_suppliers", "outside_utility", "rank_offers", "search_order", "systematic_utility", "weekly_shocks"]
+__all__ = [
+    "ChoiceParameters",
+    "Market",
+    "Pairs",
+    "candidate_pairs",
+    "choice_probabilities",
+    "expected_demand",
+    "known_suppliers",
+    "outside_utility",
+    "rank_offers",
+    "search_order",
+    "systematic_utility",
+    "weekly_shocks",
+]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -120,7 +133,9 @@ def search_order(tenants: Tenants, suppliers: Suppliers, seed: int, parameters: 
     return rank
 
 
-def known_suppliers(tenants: Tenants, rows: Ints, suppliers: Suppliers, parameters: ChoiceParameters) -> NDArray[np.bool_]:
+def known_suppliers(
+    tenants: Tenants, rows: Ints, suppliers: Suppliers, parameters: ChoiceParameters
+) -> NDArray[np.bool_]:
     """Suppliers that tenants compare, ``(rows, suppliers)``: the search places, the last seller, the home, and the desks."""
     if parameters.all_sellers_known:
         return np.ones((len(rows), len(suppliers)), np.bool_)
@@ -145,7 +160,9 @@ def candidate_pairs(tenants: Tenants, rows: Ints, market: Market, parameters: Ch
     return Pairs(position, rows[position], active[column])
 
 
-def systematic_utility(tenants: Tenants, pairs: Pairs, market: Market, parameters: ChoiceParameters, seed: int) -> Floats:
+def systematic_utility(
+    tenants: Tenants, pairs: Pairs, market: Market, parameters: ChoiceParameters, seed: int
+) -> Floats:
     """Utility of each pair without the weekly Gumbel shock, ``(pairs,)``."""
     suppliers = market.suppliers
     tenant = pairs.tenant

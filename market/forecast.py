@@ -99,5 +99,3 @@ class DemandForecast:
         if self.model.world.choice.utility == "log":
             return np.asarray(-sensitivity * np.log(price_usd / self.price[own]))
         return np.asarray(-sensitivity * (price_usd - self.price[own]) / self.work_per_gpu[:, own])
-
-

@@ -24,8 +24,8 @@ from market.offers import OfferBook
 from market.opening import opening_leases, opening_prices, pipeline
 from market.randomness import Purpose, agent_keys, normal, uniform
 from market.recorder import Recorder
-from market.supply import median_prices, own_core_median_ln, partner_median_usd
 from market.suppliers import DESK, HYPERSCALER, NEOCLOUD, SupplierSpec, build_suppliers
+from market.supply import median_prices, own_core_median_ln, partner_median_usd
 from market.tables import Tables
 from market.tenants import DemandParameters, TenantParameters, TenantRow, build_tenants
 from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
@@ -264,6 +264,12 @@ class MarketModel(mesa.Model):
         """GPUs that end tenants hold, by supplier and SKU."""
         shape = self.book.open_gpus.shape
         return self.leases.gpus_by_lot(self.book.open_gpus.size).reshape(shape)
+
+    def prices_paid(self) -> Floats:
+        """What active leases pay, USD per GPU-hour ``(leases,)``: on demand the current price, else the locked one."""
+        supplier, sku = np.divmod(self.leases.lot, len(self.tables.skus))
+        current = self.book.price_usd[supplier, sku, Term.ON_DEMAND]
+        return np.asarray(np.where(self.leases.term == Term.ON_DEMAND, current, self.leases.price_usd))
 
     def desk_sold_gpus(self) -> float:
         """GPUs that end tenants hold at the developer cloud."""

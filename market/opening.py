@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from market.leases import Leases, no_leases
 from market.randomness import Purpose, exponential, normal, pair_key, uniform
 from market.rows import SellerRow
-from market.suppliers import HYPERSCALER, SupplierSpec, Suppliers
+from market.suppliers import HYPERSCALER, Suppliers, SupplierSpec
 from market.tables import Tables
 from market.units import TERM_NAMES, TERM_WEEKS, Term
 
@@ -28,6 +28,8 @@ Floats = NDArray[np.float64]
 
 _FIXED_TERMS = (Term.THREE_YEARS, Term.ONE_YEAR, Term.FOUR_WEEKS)
 _LEAST_ROOM_GPUS = 1e-6
+# Restated and component prices are scaled by their authors: good for changes, not for levels.
+_LEVEL_BASES = ("posted", "posted later", "class level")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,18 @@ def firm_gpus_by_partner(tables: Tables, sku: str, firm_gpus: float) -> dict[str
     }
     total = sum(held.values())
     if firm_gpus > 0.0 and total <= 0.0:
-        raise ValueError(f"developer_cloud.firm_gpus: {firm_gpus:g} GPUs to lease back, but no leaseback partner holds {sku}")
+        raise ValueError(
+            f"developer_cloud.firm_gpus: {firm_gpus:g} GPUs to lease back, but no leaseback partner holds {sku}"
+        )
     return {name: firm_gpus * gpus / total for name, gpus in held.items()} if firm_gpus > 0.0 else {}
 
 
 def seller_specs(
-    tables: Tables, firm: Mapping[str, float], firm_sku: str, class_premium: Mapping[str, float], hyperscaler_quality: float
+    tables: Tables,
+    firm: Mapping[str, float],
+    firm_sku: str,
+    class_premium: Mapping[str, float],
+    hyperscaler_quality: float,
 ) -> list[SupplierSpec]:
     """Suppliers from the seller and fleet tables, at the scale of this market.
 
@@ -96,7 +104,8 @@ def _seller_spec(
             continue
         sku = tables.sku_index[fleet.sku]
         installed[sku] += fleet.gpus * row.contestable_share
-        posted[sku] = fleet.posted_on_demand_usd_per_gpu_hour or np.nan
+        if fleet.price_basis in _LEVEL_BASES:
+            posted[sku] = fleet.posted_on_demand_usd_per_gpu_hour or np.nan
         for term in _FIXED_TERMS:
             fixed_share[term] += getattr(fleet, f"term_split_{TERM_NAMES[term]}")
     firm[tables.sku_index[firm_sku]] = firm_gpus
@@ -127,7 +136,12 @@ def pipeline(tables: Tables, rows: Mapping[str, int]) -> list[Delivery]:
 
 
 def opening_prices(
-    suppliers: Suppliers, base_list_usd: Floats, sku_keys: NDArray[np.uint64], seed: int, sku_premium_sd: float, floor_usd: Floats
+    suppliers: Suppliers,
+    base_list_usd: Floats,
+    sku_keys: NDArray[np.uint64],
+    seed: int,
+    sku_premium_sd: float,
+    floor_usd: Floats,
 ) -> None:
     """Fill opening list prices and fixed SKU premia.
 
@@ -205,7 +219,9 @@ def _place(model: MarketModel, rooms: _Rooms, tenant: int, draws: Floats) -> lis
     for places, terms in rooms.choices(term, int(tenants.home[tenant])):
         room = np.where(places, rooms.room[:, terms].sum(axis=1), 0.0)
         open_lots = np.flatnonzero(room > _LEAST_ROOM_GPUS)
-        for column in open_lots[np.argsort(draws[open_lots] / (room * work_per_gpu)[open_lots], kind="stable")].tolist():
+        for column in open_lots[
+            np.argsort(draws[open_lots] / (room * work_per_gpu)[open_lots], kind="stable")
+        ].tolist():
             if need <= model.world.clearing.stop_threshold * wanted:
                 return placed
             gpus = min(need / work_per_gpu[column], float(room[column]))

@@ -131,7 +131,7 @@ class Recorder:
         amd = model.sku_is_amd[sku]
         new_segment, new_sku = t.segment[signed.tenant], signed.lot % len(self._skus)
         new_work, new_amd = signed.gpus * model.base_throughput[new_segment, new_sku], model.sku_is_amd[new_sku]
-        spend = leases.gpus * _prices_paid(model) * HOURS_PER_WEEK
+        spend = leases.gpus * model.prices_paid() * HOURS_PER_WEEK
 
         def by(segments: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
             return np.bincount(segments, values, count)
@@ -197,20 +197,12 @@ def _signed_at_desk(model: MarketModel, trades: Trades) -> float:
     return float(trades.leases.gpus[at_desk].sum())
 
 
-def _prices_paid(model: MarketModel) -> NDArray[np.float64]:
-    """What active leases pay this week, USD per GPU-hour: on demand the seller's current price, else the locked one."""
-    leases = model.leases
-    supplier, sku = np.divmod(leases.lot, len(model.tables.skus))
-    current = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
-    return np.asarray(np.where(leases.term == Term.ON_DEMAND, current, leases.price_usd))
-
-
 def _holdings(model: MarketModel) -> Columns:
     """GPUs sold, used by the vendor, and rent by supplier and SKU; the desk's hours lie on its partners' firm GPUs."""
     s, shape = model.suppliers, model.book.open_gpus.shape
     leases = model.leases
     sold = model.sold_gpus()
-    rent = np.bincount(leases.lot, leases.gpus * _prices_paid(model), model.book.open_gpus.size).reshape(shape)
+    rent = np.bincount(leases.lot, leases.gpus * model.prices_paid(), model.book.open_gpus.size).reshape(shape)
     firm = np.where(s.third_party[:, None], s.firm_gpus, 0.0)
     share = firm / np.maximum(firm.sum(axis=0), 1e-300)
     cloud = share * sold[s.provider_class == DESK].sum(axis=0)

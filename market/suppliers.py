@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from market.randomness import agent_keys
 
-__all__ = ["DESK", "HYPERSCALER", "MARKETPLACE", "NEOCLOUD", "PROVIDER_CLASSES", "SupplierSpec", "Suppliers", "build_suppliers"]
+__all__ = [
+    "DESK",
+    "HYPERSCALER",
+    "MARKETPLACE",
+    "NEOCLOUD",
+    "PROVIDER_CLASSES",
+    "SupplierSpec",
+    "Suppliers",
+    "build_suppliers",
+]
 
 PROVIDER_CLASSES = ("hyperscaler", "neocloud", "marketplace", "vendor_desk")
 HYPERSCALER, NEOCLOUD, MARKETPLACE, DESK = range(4)
@@ -86,6 +95,11 @@ class Suppliers:
     def third_party(self) -> NDArray[np.bool_]:
         """Suppliers that are not a vendor's desk."""
         return np.asarray(self.provider_class != DESK)
+
+    @property
+    def borrows(self) -> NDArray[np.bool_]:
+        """Suppliers that buy GPUs on GPU-backed loans: neoclouds (hyperscalers and hosts pay with their own money)."""
+        return np.asarray(self.provider_class == NEOCLOUD)
 
     @property
     def core_list_ln(self) -> Floats:

@@ -166,7 +166,9 @@ def work_size(draw: Floats, weight: Floats, total_h100e: float, cap_h100e: float
     return size
 
 
-def _homes(seed: int, keys: NDArray[np.uint64], share: float, homes: Sequence[int], home_keys: NDArray[np.uint64]) -> NDArray[np.int16]:
+def _homes(
+    seed: int, keys: NDArray[np.uint64], share: float, homes: Sequence[int], home_keys: NDArray[np.uint64]
+) -> NDArray[np.int16]:
     """Home hyperscaler by lot: a keyed race, so that a further hyperscaler moves only those who go to it."""
     if not homes:
         return np.full(len(keys), -1, np.int16)
@@ -211,7 +213,9 @@ def build_tenants(
         return np.exp(sd * normal(seed, purpose, 0, key))
 
     weight = np.array([row.tenant_count / count for row, count in zip(segments, counts, strict=True)])[segment]
-    cumulated = np.cumsum([[getattr(row, f"term_share_{name}") for name in TERM_NAMES] for row in segments], axis=1)[segment]
+    cumulated = np.cumsum([[getattr(row, f"term_share_{name}") for name in TERM_NAMES] for row in segments], axis=1)[
+        segment
+    ]
     term = (uniform(seed, Purpose.TERM, 0, key)[:, None] > cumulated[:, :-1]).sum(axis=1)
     rows = len(key)
     own_sd = demand.own_stationary_sd
@@ -221,7 +225,9 @@ def build_tenants(
     size = np.empty(rows)
     for index, row in enumerate(segments):
         here = segment == index
-        size[here] = work_size(draw[here], weight[here], row.demand_share * load, parameters.size_cap_share * opening_h100e)
+        size[here] = work_size(
+            draw[here], weight[here], row.demand_share * load, parameters.size_cap_share * opening_h100e
+        )
     own = own_sd * normal(seed, Purpose.OWN_DEMAND, 0, key)
     # Less half the variance: the mean of exp(own) is then one, and demand does not drift as the state settles.
     wanted = size * np.exp(own - own_sd**2 / 2)
@@ -237,7 +243,9 @@ def build_tenants(
         vendor_taste_ln=parameters.vendor_taste_sd * normal(seed, Purpose.VENDOR_TASTE, 0, key),
         switching_ln=parameters.switching_cost * spread(Purpose.SWITCHING, parameters.switching_cost_sd),
         quality_weight=parameters.quality_weight * spread(Purpose.QUALITY, parameters.quality_weight_sd),
-        home=_homes(seed, key, parameters.home_share, homes, np.zeros(0, np.uint64) if home_keys is None else home_keys),
+        home=_homes(
+            seed, key, parameters.home_share, homes, np.zeros(0, np.uint64) if home_keys is None else home_keys
+        ),
         amd_ready=uniform(seed, Purpose.AMD_READY, 0, key) < parameters.amd_ready_share,
         own_demand_ln=own,
         wanted_h100e=wanted,

@@ -147,7 +147,9 @@ def clear_market(model: MarketModel, terms: tuple[Term, ...] = tuple(Term)) -> T
     )
     outcome = clear(_queue(model, rows, need, ranking), model.book.open_gpus.ravel(), model.world.clearing)
     signed = _sign(model, rows, ranking, outcome)
-    log_sum = np.log1p(np.bincount(pairs.position, np.exp(np.minimum(utility - outside[pairs.position], 700.0)), len(rows)))
+    log_sum = np.log1p(
+        np.bincount(pairs.position, np.exp(np.minimum(utility - outside[pairs.position], 700.0)), len(rows))
+    )
     trades = _trades(model, rows, ranking, outcome, signed, log_sum)
     _remember(model, rows, ranking, outcome)
     model.leases = model.leases.joined(signed)
@@ -216,9 +218,7 @@ def _sign(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome) -> Le
     )
 
 
-def _trades(
-    model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome, signed: Leases, log_sum: Floats
-) -> Trades:
+def _trades(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome, signed: Leases, log_sum: Floats) -> Trades:
     """Counts of the clearing by lot and segment."""
     tenants, skus = model.tenants, len(model.tables.skus)
     segment, weight = tenants.segment[rows], tenants.weight[rows]

@@ -173,7 +173,9 @@ def step(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameter
 
     Source: four list changes in 126 provider-months, up to 45 % at once.
     """
-    aim = np.log(view.base_list_usd) + own.premium_ln + own.sku_premium_ln + p.hyperscaler_follow * view.neocloud_index_ln
+    aim = (
+        np.log(view.base_list_usd) + own.premium_ln + own.sku_premium_ln + p.hyperscaler_follow * view.neocloud_index_ln
+    )
     shadow = own.shadow_ln + p.hyperscaler_speed * (aim - own.shadow_ln)
     shadow = np.maximum(shadow + p.hyperscaler_adjust * (own.tightness - p.target_utilisation), _floor_ln(own, p))
     gap = shadow - own.list_ln
@@ -226,7 +228,11 @@ def term_prices(own: OwnBooks, quote: Quote, provider_class: str, p: PricingPara
     prices = np.full((len(quote.list_ln), len(Term)), np.nan)
     prices[:, Term.ON_DEMAND] = np.exp(quote.list_ln)
     prices[:, Term.SPOT] = np.exp(quote.list_ln) * _spot_factor(quote.tightness, provider_class, p)
-    factors = {Term.FOUR_WEEKS: p.term_factor_4w, Term.ONE_YEAR: p.term_factor_52w, Term.THREE_YEARS: p.term_factor_156w}
+    factors = {
+        Term.FOUR_WEEKS: p.term_factor_4w,
+        Term.ONE_YEAR: p.term_factor_52w,
+        Term.THREE_YEARS: p.term_factor_156w,
+    }
     for term, factor in factors.items():
         level = np.clip(factor * tight, p.term_factor_minimum, p.term_factor_maximum)
         prices[:, term] = level * np.exp(blend - own.premium_ln * (1.0 - own.kept_premium[term]))

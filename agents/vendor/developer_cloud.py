@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import model_validator
-
 from market.decisions import DeskOffer
 from market.parameters import Parameters, parameter
 from market.view import MarketView
@@ -34,12 +32,6 @@ class DeveloperCloudParameters(Parameters):
     readiness_hazard: float = parameter("developer_cloud.readiness_hazard")
     readiness_free_factor: float = parameter("developer_cloud.readiness_free_factor")
     readiness_full_gpus: float = parameter("developer_cloud.readiness_full_gpus")
-
-    @model_validator(mode="after")
-    def _cap_is_leased_back(self) -> DeveloperCloudParameters:
-        if self.cap_gpus > self.firm_gpus:
-            raise ValueError(f"cap_gpus {self.cap_gpus:g} exceeds firm_gpus {self.firm_gpus:g}: only leased-back GPUs can be sold")
-        return self
 
 
 class DeveloperCloud:

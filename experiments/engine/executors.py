@@ -20,15 +20,9 @@ from math import ceil
 from typing import Any, Protocol
 
 from experiments.engine.plan import RunSpec
+from experiments.threads import ONE_THREAD
 
 __all__ = ["Executor", "InProcess", "LocalProcesses", "Report", "available_cores", "executor"]
-
-ONE_THREAD = dict.fromkeys(
-    ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS")
-    + ("VECLIB_MAXIMUM_THREADS", "POLARS_MAX_THREADS"),
-    "1",
-)
-"""Environment of a worker: two processes are worth more than two threads, and one thread always sums in one order."""
 
 _SMALLEST_TASK_SECONDS = 0.1  # shorter runs travel together: sending a task costs about a millisecond
 _TASKS_PER_WORKER = 2  # one running, one waiting

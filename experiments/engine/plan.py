@@ -26,7 +26,13 @@ __all__ = ["DEFAULT_SEEDS", "FIRST_SEED", "Arm", "Contrast", "Plan", "RunSpec", 
 DEFAULT_SEEDS = 16  # the fewest for which a t interval keeps its word on mildly skewed outcomes
 FIRST_SEED = 1
 
-_SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure/outcomes.py")
+_SOURCES = (
+    "market",
+    "agents",
+    "experiments/build.py",
+    "experiments/engine/runner.py",
+    "experiments/measure/outcomes.py",
+)
 
 
 @dataclass(frozen=True)

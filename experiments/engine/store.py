@@ -4,18 +4,15 @@
 
     out/  scenario.toml design.toml manifest.json runs.parquet outcomes.parquet market_week.parquet desk_week.parquet
           [seller_week.parquet ...] summary.csv effects.csv figures/
-          parts/ID/  run.json and a parquet file per table: one finished run, until all of them are compacted
+          parts/ID/  finished runs, until all of them are compacted
 
-Every file and every part is written under a temporary name and renamed when complete. A part is believed only if the
-checksums in its ``run.json`` agree. Tables hold no clock, host or duration: those stand in the manifest.
+Every file is written under a temporary name and renamed when complete. Tables hold no clock, host or duration: those stand in the manifest.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shutil
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,8 +22,9 @@ from typing import Any
 import polars as pl
 import tomli_w
 
-from experiments.engine.plan import Plan, RunSpec
-from experiments.engine.runner import TABLES, RunResult
+from experiments.engine.parts import Parts, checksum, remove
+from experiments.engine.plan import Plan
+from experiments.engine.runner import TABLES
 from experiments.errors import ScenarioError, StoreError
 
 __all__ = ["DEFAULT_TABLES", "Store"]
@@ -36,7 +34,6 @@ DEFAULT_TABLES = ("market_week", "desk_week")
 
 _ROWS_PER_GROUP = 50_000  # fixed, so that the same rows make the same bytes
 _FIRST_FILES = {"scenario.toml", ".lock"}  # what a start that was cut short may leave
-_SAVED = ("status", "message", "traceback")
 
 
 class Store:
@@ -60,11 +57,7 @@ class Store:
         self.plan = plan
         recorded = {table: TABLES[table] for table in tables}
         self.schemas: dict[str, dict[str, Any]] = {"outcomes": dict(outcome_schema), **recorded}
-
-    @property
-    def parts(self) -> Path:
-        """Where finished runs stand until they are compacted."""
-        return self.out / "parts"
+        self.parts = Parts(out / "parts", self.schemas)
 
     @contextmanager
     def open(self) -> Iterator[None]:
@@ -101,9 +94,9 @@ class Store:
         return ScenarioError(f"cannot write to {self.out}: {reason}")
 
     def _begin(self) -> None:
-        self.parts.mkdir(exist_ok=True)
-        for left in [*self.parts.glob(".tmp-*"), *self.out.glob(".tmp-*")]:
-            _remove(left)
+        self.parts.open()
+        for left in self.out.glob(".tmp-*"):
+            remove(left)
         self._write_text("scenario.toml", self.plan.base.canonical())
         self._write_text("design.toml", tomli_w.dumps(self._record()))
 
@@ -140,57 +133,13 @@ class Store:
                 name = key.removeprefix("design.").removeprefix("scenario.")
                 yield f"{name}: {_brief(held.get(key))} -> {_brief(wanted.get(key))}"
 
-    # ------------------------------------------------------------------------------------------------- parts
-
-    def save(self, spec: RunSpec, result: RunResult) -> None:
-        """Write a finished run; it appears whole or not at all.
-
-        Raises:
-            StoreError: the disk refuses.
-        """
-        folder = self.parts / f".tmp-{spec.id}-{os.getpid()}"
-        try:
-            folder.mkdir()
-            sums = {name: self._save_table(folder, spec.id, name, result) for name in self.schemas if result.frames}
-            entry = {name: getattr(result, name) for name in _SAVED} | {"sums": sums}
-            (folder / "run.json").write_text(json.dumps(entry), encoding="utf-8")
-            _remove(self.parts / spec.id)
-            os.replace(folder, self.parts / spec.id)
-        except OSError as error:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise StoreError(f"cannot write {self.parts / spec.id}: {error.strerror or error}") from None
-
-    def _save_table(self, folder: Path, run: str, name: str, result: RunResult) -> str:
-        schema = self.schemas[name]
-        frame = result.frames[name].select(pl.col(column).cast(kind) for column, kind in schema.items())
-        path = folder / f"{name}.parquet"
-        frame.select(pl.lit(run, pl.String).alias("run"), pl.all()).write_parquet(path)
-        return _checksum(path)
-
-    def part(self, run: str) -> dict[str, str] | None:
-        """Status and message of a finished run, None where there is none that can be believed."""
-        folder = self.parts / run
-        try:
-            entry = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-            whole = all(_checksum(folder / f"{name}.parquet") == total for name, total in entry["sums"].items())
-            complete = entry["status"] != "ok" or entry["sums"].keys() == self.schemas.keys()
-            return {name: entry[name] for name in _SAVED} if whole and complete else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            return None
-
     def finished(self) -> dict[str, dict[str, str]]:
         """Status and message of every run that need not be run again; what cannot be believed is removed."""
         if self.complete():
             runs = pl.read_parquet(self.out / "runs.parquet").to_dicts()
             return {row["id"]: {"status": row["status"], "message": row["message"]} for row in runs}
-        found = {}
-        for spec in self.plan.runs():
-            entry = self.part(spec.id)
-            if entry is None:
-                _remove(self.parts / spec.id)
-            else:
-                found[spec.id] = entry
-        return found
+        found = {spec.id: self.parts.believed(spec.id) for spec in self.plan.runs()}
+        return {run: entry for run, entry in found.items() if entry is not None}
 
     # ------------------------------------------------------------------------------------------------- compaction
 
@@ -199,7 +148,7 @@ class Store:
         try:
             manifest = json.loads((self.out / "manifest.json").read_text(encoding="utf-8"))
             sums = manifest["tables"]
-            return bool(manifest["complete"]) and all(_checksum(self.out / name) == sums[name] for name in sums)
+            return bool(manifest["complete"]) and all(checksum(self.out / name) == sums[name] for name in sums)
         except (OSError, ValueError, KeyError, TypeError):
             return False
 
@@ -221,7 +170,7 @@ class Store:
     def _join(self, name: str, schema: Mapping[str, Any], whole: Sequence[str]) -> None:
         with self._renamed(f"{name}.parquet") as path:
             if whole:
-                paths = [self.parts / run / f"{name}.parquet" for run in whole]
+                paths = [self.parts.folder / run / f"{name}.parquet" for run in whole]
                 frames = pl.scan_parquet(paths, schema=dict(schema), glob=False)
                 frames.sink_parquet(path, row_group_size=_ROWS_PER_GROUP, maintain_order=True)
             else:
@@ -250,16 +199,16 @@ class Store:
             keep_parts: leave them: some run may be tried again.
         """
         names = [*(f"{name}.parquet" for name in self.schemas), "runs.parquet"]
-        tables = {name: _checksum(self.out / name) for name in names}
+        tables = {name: checksum(self.out / name) for name in names}
         entry = {**manifest, "complete": not keep_parts, "tables": tables}
         self._write_text("manifest.json", json.dumps(entry, indent=2) + "\n")
         if not keep_parts:
-            _remove(self.parts)
+            remove(self.parts.folder)
 
     def discard_empty_parts(self) -> None:
         """Take away the folder of parts where nothing is left to be tried again."""
         with suppress(OSError):
-            self.parts.rmdir()
+            self.parts.folder.rmdir()
 
     # ------------------------------------------------------------------------------------------------- files
 
@@ -307,18 +256,6 @@ def _claim(path: Path) -> int:
 def _missing_folders(out: Path) -> list[Path]:
     """Folders that do not exist yet, innermost first."""
     return [folder for folder in (out, *out.parents) if not folder.exists()]
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        path.unlink(missing_ok=True)
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def _column(values: Iterable[Any]) -> pl.Series:

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market.ledger import (
@@ -254,6 +254,7 @@ def posting(draw, agents: int = len(NAMES) + 1):
     return reason, payers, payees, draw(st.lists(AMOUNT, min_size=size, max_size=size))
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(posting(), max_size=6), min_size=1, max_size=4))
 def test_any_postings_keep_every_identity(weeks):
     ledger = Ledger(NAMES)
@@ -270,6 +271,7 @@ def test_any_postings_keep_every_identity(weeks):
     assert np.abs(posting_residuals(ledger)).max() <= scale
 
 
+@settings(deadline=None)
 @given(posting())
 def test_a_vector_of_amounts_is_the_same_as_one_after_the_other(entry):
     together, single = Ledger(NAMES), Ledger(NAMES)
@@ -281,6 +283,7 @@ def test_a_vector_of_amounts_is_the_same_as_one_after_the_other(entry):
     np.testing.assert_allclose(together.flow, single.flow, rtol=1e-14, atol=rounding)
 
 
+@settings(deadline=None)
 @given(st.lists(posting(), max_size=8))
 def test_the_sum_of_entries_is_the_sum_of_postings(postings):
     ledger = Ledger(NAMES)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -77,11 +77,13 @@ def chi_square_p(counts: np.ndarray) -> float:
 # --- the rule ------------------------------------------------------------------------------------------------------
 
 
+@settings(deadline=None)
 @given(ANY_INTEGER, st.sampled_from(Purpose), ANY_INTEGER, ANY_INTEGER, ANY_INTEGER, st.integers(0, 2**40))
 def test_single_numbers_give_the_bits_of_the_plain_integer_reference(seed, purpose, week, agent, item, draw):
     assert int(bits(seed, purpose, week, agent, item, draw)) == reference_bits(seed, purpose, week, agent, item, draw)
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_arrays_give_the_bits_of_the_plain_integer_reference(data):
     def keys(smallest: int, largest: int) -> list[int]:

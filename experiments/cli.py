@@ -1,0 +1,302 @@
+"""The command line: ``neocloud``. It parses, calls the functions of `experiments.api` and prints.
+
+Results go to standard output, progress and warnings to standard error. Exit codes: 0 done; 1 the program failed;
+2 bad input (one line); 3 finished, but some runs failed; 130 interrupted. Heavy modules are imported inside commands.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from experiments.errors import ScenarioError, StoreError
+
+if TYPE_CHECKING:
+    from experiments.api import Progress, Results
+    from experiments.scenario import Scenario
+
+__all__ = ["main"]
+
+_FAILED, _BAD_INPUT, _SOME_FAILED, _INTERRUPTED = 1, 2, 3, 130
+_ALL_TABLES = ("market_week", "desk_week", "seller_week", "segment_week", "book_week")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    _one_thread()
+    try:
+        with _termination_interrupts():
+            code = _neocloud.main(args=given, prog_name="neocloud", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except click.exceptions.Abort:
+        _complain(f"interrupted; what is finished is kept. To go on: {shlex.join(['neocloud', *given])}")
+        return _INTERRUPTED
+    except click.ClickException as error:
+        _complain(f"Error: {_one_line(error)}")
+        return _BAD_INPUT
+    except ScenarioError as error:
+        _complain(f"Error: {error}")
+        return _BAD_INPUT
+    except StoreError as error:
+        _complain(f"Error: {error}")
+        return _FAILED
+
+
+def _complain(line: str) -> None:
+    click.echo(" ".join(line.split()), err=True)
+
+
+def _one_line(error: click.ClickException) -> str:
+    context = getattr(error, "ctx", None)
+    place = f"{context.command_path}: " if context is not None else ""
+    return place + error.format_message()
+
+
+def _one_thread() -> None:
+    """One thread for numerical libraries, set before they are imported: runs sum in one order everywhere."""
+    from experiments.threads import ONE_THREAD
+
+    for name, number in ONE_THREAD.items():
+        os.environ.setdefault(name, number)
+
+
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """Treat a polite request to end (SIGTERM) like Ctrl-C."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not the main thread
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# ------------------------------------------------------------------------------------------------ options
+
+
+def _common(command: Command) -> Command:
+    """Options of every command that runs something."""
+    options = [
+        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change one key; repeatable."),
+        click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds per arm."),
+        click.option("--seed", type=click.IntRange(min=0, max=2**62), help="First seed (default 1)."),
+        click.option("--weeks", type=click.IntRange(min=1), help="Weeks to simulate."),
+        click.option("--out", type=click.Path(path_type=Path), help="Folder of the results (default out/NAME)."),
+        click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core)."),
+        click.option("--tables", type=click.Choice(["few", "all"]), default="few", help="Recorded tables to keep."),
+        _format_option,
+        click.option("--quiet", is_flag=True, help="No progress."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_format_option = click.option(
+    "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the output."
+)
+_set_option = click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change one key.")
+
+
+class _Suggesting(click.Group):
+    """A group that names the nearest command for one it does not have."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
+            known = self.list_commands(ctx)
+            close = get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
+            raise click.UsageError(f"no such command {name!r}; {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Suggesting, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="neocloud-market", prog_name="neocloud")
+def _neocloud() -> None:
+    """Simulate the GPU rental market and measure what changes it.
+
+    `neocloud experiment` runs the main experiment: what an offer of AMD's Developer Cloud at 1.99 USD per GPU-hour
+    does to rental prices, sellers' margins and AMD's share.
+    """
+
+
+# ------------------------------------------------------------------------------------------------ experiments
+
+
+@_neocloud.command("experiment")
+@click.argument("design", default="developer-cloud", metavar="[NAME or FILE]")
+@_common
+def _experiment(design: str, **options: Any) -> int:
+    """Carry out an experiment (default: developer-cloud): all arms, all seeds, effects with intervals."""
+    from experiments import api
+
+    return _carried_out(api.experiment, (design,), options)
+
+
+@_neocloud.command("run")
+@click.argument("scenario", default="baseline-2025", metavar="[SCENARIO]")
+@_common
+def _run(scenario: str, **options: Any) -> int:
+    """Run one scenario: a name, a file or NAME+key=value."""
+    from experiments import api
+
+    if options["seeds"] is None:
+        options["seeds"] = 1
+    return _carried_out(api.run, (scenario,), options)
+
+
+@_neocloud.command("compare")
+@click.argument("base")
+@click.argument("variant")
+@_common
+def _compare(base: str, variant: str, **options: Any) -> int:
+    """Run two scenarios with the same seeds and print VARIANT minus BASE."""
+    from experiments import api
+
+    return _carried_out(api.compare, (base, variant), options)
+
+
+def _carried_out(
+    function: Callable[..., Results], arguments: tuple[str, ...], options: dict[str, Any]
+) -> int:
+    """Call a function of the API with the options of the command line, print its results, return the exit code."""
+    form, quiet, tables = options.pop("form"), options.pop("quiet"), options.pop("tables")
+    kept = {"tables": _ALL_TABLES} if tables == "all" else {}
+    command = shlex.join(["neocloud", *sys.argv[1:]])
+    with _progress(quiet) as progress:
+        results = function(*arguments, **options, **kept, progress=progress, notice=_complain, command=command)
+    _print(results, form)
+    if results.failed:
+        total = results.runs.height
+        _complain(f"{results.failed} of {total} runs failed: see status and message in {results.out}/runs.parquet")
+        return _SOME_FAILED
+    return 0
+
+
+@contextmanager
+def _progress(quiet: bool) -> Iterator[Progress | None]:
+    """A bar on standard error, on a terminal only."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("runs", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def _print(results: Results, form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps(results.as_dict(), indent=1, allow_nan=False))
+    elif form == "csv":
+        click.echo(results.summary.write_csv() + "\n" + results.effects.write_csv(), nl=False)
+    else:
+        from experiments.show.screen import show
+
+        show(results)
+
+
+# ------------------------------------------------------------------------------------------------ scenarios and data
+
+
+@_neocloud.group("scenario", cls=_Suggesting)
+def _scenario() -> None:
+    """List, show and check scenarios."""
+
+
+@_scenario.command("list")
+def _scenario_list() -> None:
+    """Names of the built-in scenarios and what they are."""
+    from experiments.scenario import Scenario, scenario_names
+
+    for name in scenario_names():
+        click.echo(f"{name}: {Scenario.load(name).description}")
+
+
+@_scenario.command("show")
+@click.argument("scenario", default="baseline-2025")
+@_set_option
+@click.option("--format", "form", type=click.Choice(["toml", "json"]), default="toml")
+def _scenario_show(scenario: str, assignments: Sequence[str], form: str) -> None:
+    """Every value of a scenario, resolved."""
+    chosen = _loaded(scenario, assignments)
+    click.echo(json.dumps(chosen.values(), indent=1) if form == "json" else chosen.canonical(), nl=form == "json")
+
+
+@_scenario.command("check")
+@click.argument("scenario")
+@_set_option
+def _scenario_check(scenario: str, assignments: Sequence[str]) -> None:
+    """Check a scenario and its tables."""
+    chosen = _loaded(scenario, assignments)
+    chosen.check()
+    click.echo(f"{chosen.name}: ok, {len(chosen.values())} values, digest {chosen.digest()[:16]}")
+
+
+@_scenario.command("schema")
+def _scenario_schema() -> None:
+    """JSON schema of a scenario, with units, ranges and sources."""
+    from experiments.scenario import Scenario
+
+    click.echo(json.dumps(Scenario.model_json_schema(), indent=1))
+
+
+@_neocloud.group("data", cls=_Suggesting)
+def _data() -> None:
+    """List and check the tables."""
+
+
+@_data.command("list")
+@click.argument("scenario", default="baseline-2025")
+@_set_option
+@_format_option
+def _data_list(scenario: str, assignments: Sequence[str], form: str) -> None:
+    """Tables of a scenario: rows, columns, sources, dates."""
+    from dataclasses import asdict
+
+    from market.tables import describe_tables
+
+    rows = [asdict(entry) for entry in describe_tables(_loaded(scenario, assignments).check())]
+    if form == "json":
+        click.echo(json.dumps(rows, indent=1))
+    else:
+        from experiments.show.screen import show_rows
+
+        show_rows(rows, form)
+
+
+@_data.command("check")
+@click.argument("scenario", default="baseline-2025")
+@_set_option
+def _data_check(scenario: str, assignments: Sequence[str]) -> None:
+    """Check every row of the tables of a scenario."""
+    tables = _loaded(scenario, assignments).check()
+    click.echo(f"tables: ok, digest {tables.digest()[:16]}")
+
+
+def _loaded(scenario: str, assignments: Sequence[str]) -> Scenario:
+    from experiments.scenario import Scenario
+
+    return Scenario.load(scenario).with_text(assignments)
