@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import mesa
 import numpy as np
-from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.decisions import Requests, Review
 from market.randomness import Purpose, uniform
 from market.tenants import Tenants
@@ -22,7 +22,7 @@ class Segment(mesa.Agent):
     """Developers, inference, fine-tuning or pre-training tenants.
 
     Knows: its own tenants. Decides: which on-demand holders compare offers again (a keyed hazard per tenant and
-    week), and how much work each tenant asks for. Choosing itself is the market's, since the queue runs across segments.
+    week), and how much work each tenant asks for. Choosing is the market's, since the queue runs across segments.
     """
 
     role = "segment"
@@ -42,7 +42,7 @@ class Segment(mesa.Agent):
         fires = uniform(seed, Purpose.REVIEW, week, tenants.key[rows]) < self.review_hazard_per_week
         return Review(np.flatnonzero(fires) + rows.start)
 
-    def request(self, tenants: Tenants, held_h100e: NDArray[np.float64]) -> Requests:
+    def request(self, tenants: Tenants, held_h100e: Floats) -> Requests:
         """Tenants whose unmet need exceeds the threshold, and that need; ``held_h100e`` per tenant, ``(rows,)``."""
         rows = tenants.slice_of(self.index)
         need = tenants.wanted_h100e[rows] - held_h100e[rows]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import mesa
-import numpy as np
-from numpy.typing import NDArray
 
 from agents.rules.pricing import PricingParameters, PricingRule, Quote, term_prices
+from market.arrays import Floats
 from market.decisions import PriceChange
 from market.view import MarketView, OwnBooks, PricingLuck
 
@@ -35,7 +34,7 @@ class Seller(mesa.Agent):
         self.rule = rule
         self.pricing = pricing
 
-    def open_prices(self, own: OwnBooks) -> NDArray[np.float64]:
+    def open_prices(self, own: OwnBooks) -> Floats:
         """Posted prices of the opening at its list prices and tightness, ``(skus, terms)``."""
         return term_prices(own, Quote(own.shadow_ln, own.list_ln, own.tightness), self.provider_class, self.pricing)
 

@@ -10,8 +10,8 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from market.arrays import Floats, Ints, totals
 from market.ledger import REST_OF_WORLD, TOLERANCE, Account, Ledger, check, subsidiary_residuals
 from market.loans import (
     AssetBook,
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 __all__ = ["LENDERS", "Accounts", "ImbalanceError", "hours_residual"]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 LENDERS = "lenders"
 
@@ -80,9 +78,9 @@ class Accounts:
         firm = s.firm_gpus[seller, sku]
         own = s.installed_gpus[seller, sku] - firm
         self._open_assets(model, seller, sku, own, firm)
-        capital = np.bincount(seller, own * model.capex_usd[sku], len(self.seller_rows))
+        capital = totals(seller, own * model.capex_usd[sku], len(self.seller_rows))
         self._open_debt(model, capital)
-        firm_capital = np.bincount(seller, firm * model.capex_usd[sku], len(self.seller_rows))
+        firm_capital = totals(seller, firm * model.capex_usd[sku], len(self.seller_rows))
         cash = finance.opening_cash_share * capital
         for row in model.tables.sellers:
             if row.cash_usd_m is not None and row.name in self.ledger.names:
@@ -172,8 +170,8 @@ class Accounts:
         leases, skus = model.leases, len(model.tables.skus)
         supplier = leases.lot // skus
         count = len(model.suppliers)
-        rented = np.bincount(supplier, leases.gpus, count)
-        long = np.bincount(supplier, leases.gpus * (leases.term >= Term.ONE_YEAR), count)
+        rented = totals(supplier, leases.gpus, count)
+        long = totals(supplier, leases.gpus * (leases.term >= Term.ONE_YEAR), count)
         return np.divide(long, rented, out=np.zeros(count), where=rented > 0.0)
 
     def bill(self, model: MarketModel) -> None:
@@ -182,7 +180,7 @@ class Accounts:
         usd = leases.gpus * model.prices_paid() * HOURS_PER_WEEK
         supplier = leases.lot // len(model.tables.skus)
         segment = model.tenants.segment[leases.tenant].astype(np.int64)
-        cell = np.bincount(segment * len(s) + supplier, usd, segments * len(s)).reshape(segments, len(s))
+        cell = totals(segment * len(s) + supplier, usd, segments * len(s)).reshape(segments, len(s))
         self.ledger.post("segment_funding", self.world_row, self.segment_rows, cell.sum(axis=1))
         direct = cell[:, s.third_party]
         self.ledger.post("rent", self.segment_rows[:, None], self.seller_rows[None, :], direct)

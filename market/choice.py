@@ -5,8 +5,8 @@ A tenant ``j`` of segment ``g`` compares offers by what a unit of its work costs
     V = -a_j × [ ln(price / throughput) + lock + switch - quality - home ] + taste + size + Gumbel
     V_0 = -a_j × ln(reservation_j) + Gumbel
 
-and with linear utility ``V = a_j × [ value - price / throughput - lock - switch + quality + home ] + ...``, ``V_0 = Gumbel``.
-``lock`` (AMD only) shrinks as the vendor's software matures and includes a first port; ``taste`` is the tenant's fixed
+and with linear utility ``V = a_j × [ value - price / throughput - lock - switch + quality + home ] + ...`` and
+``V_0 = Gumbel``. ``lock`` (AMD only) shrinks as the vendor's software matures and includes a first port; ``taste`` is the tenant's fixed
 Gumbel taste for the seller; ``size`` counts a large fleet as many offers (McFadden 1978, size variable of aggregate logit).
 """
 
@@ -18,6 +18,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats, Ints
 from market.parameters import Parameters, parameter
 from market.randomness import Purpose, gumbel, pair_key, uniform
 from market.suppliers import DESK, Suppliers
@@ -39,8 +40,6 @@ __all__ = [
     "weekly_shocks",
 ]
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 _SHORT_TERMS = (Term.SPOT, Term.ON_DEMAND)
 
@@ -136,7 +135,7 @@ def search_order(tenants: Tenants, suppliers: Suppliers, seed: int, parameters: 
 def known_suppliers(
     tenants: Tenants, rows: Ints, suppliers: Suppliers, parameters: ChoiceParameters
 ) -> NDArray[np.bool_]:
-    """Suppliers that tenants compare, ``(rows, suppliers)``: the search places, the last seller, the home, and the desks."""
+    """Suppliers that tenants compare, ``(rows, suppliers)``: search places, last seller, home, and the desks."""
     if parameters.all_sellers_known:
         return np.ones((len(rows), len(suppliers)), np.bool_)
     extra = np.minimum(tenants.failures[rows], parameters.search_extra_maximum)
@@ -224,15 +223,15 @@ def rank_offers(
         ranks: Offers kept. Ties go to the lower lot number.
     """
     total = utility + scale * shocks[0]
-    good = np.flatnonzero(total > (outside + scale * shocks[1])[pairs.position])
-    position, lot = pairs.position[good], pairs.lot[good]
-    order = np.lexsort((-total[good], position))
-    position, lot = position[order], lot[order]
-    rank = np.arange(len(position)) - np.searchsorted(position, position)
-    ranking = np.full((len(outside), ranks), -1, np.int64)
-    kept = rank < ranks
-    ranking[position[kept], rank[kept]] = lot[kept]
-    return ranking
+    good = total > (outside + scale * shocks[1])[pairs.position]
+    # Pairs come sorted by tenant: lay them out as one short row per tenant and sort the rows.
+    place = np.arange(len(total)) - np.searchsorted(pairs.position, pairs.position)
+    width = max(int(place.max(initial=-1)) + 1, ranks)
+    table, lots = np.full((len(outside), width), -np.inf), np.full((len(outside), width), -1, np.int64)
+    table[pairs.position, place] = np.where(good, total, -np.inf)
+    lots[pairs.position, place] = np.where(good, pairs.lot, -1)
+    order = np.argsort(-table, axis=1, kind="stable")[:, :ranks]
+    return np.take_along_axis(lots, order, axis=1)
 
 
 def choice_probabilities(utility: Floats, outside: Floats) -> Floats:
@@ -256,6 +255,7 @@ def expected_demand(
         outside: Utility of buying nothing, ``(tenants,)``.
         gpus: GPUs a tenant would take of each offer, ``(tenants, offers)``.
         capacity: GPUs open, ``(offers,)``; infinity for no limit.
+        unserved: What tenants do whose choice is full.
     """
     full_rate = (choice_probabilities(utility, outside) * gpus).sum(axis=0)
     if unserved == "leave":

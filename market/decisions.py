@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DeskOffer", "PriceChange", "Requests", "Review"]
+from market.arrays import Floats
 
-Floats = NDArray[np.float64]
+__all__ = ["DeskOffer", "PriceChange", "Requests", "Review"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.randomness import Purpose, normal, uniform
 from market.suppliers import DESK
 from market.units import Term
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DemandState", "move_demand", "price_of_work_ln"]
 
-Floats = NDArray[np.float64]
 
 # Segments whose tenants try a public cloud for developers; assumption.
 _DEVELOPER_CLOUD_SEGMENTS = ("developer", "small_inference", "fine_tuning")

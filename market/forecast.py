@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.choice import candidate_pairs, expected_demand, outside_utility, search_order, systematic_utility
 from market.suppliers import HYPERSCALER
 from market.tenants import Tenants, build_tenants
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DemandForecast", "public_sample"]
 
-Floats = NDArray[np.float64]
 
 _SAMPLE_ROWS = 500
 _SAMPLE_COHORT = -1  # arrival week in the keys of sample rows: no tenant of the market shares a draw with them

@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats, totals
+
 __all__ = ["OPEN_ENDED", "Leases", "no_leases"]
 
 OPEN_ENDED = np.iinfo(np.int32).max
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int32]
 
 
 @dataclass(slots=True)
@@ -29,13 +28,13 @@ class Leases:
         end_week: First week no longer held; ``OPEN_ENDED`` on demand.
     """
 
-    tenant: Ints
-    lot: Ints
+    tenant: NDArray[np.int32]
+    lot: NDArray[np.int32]
     term: NDArray[np.uint8]
     gpus: Floats
     price_usd: Floats
-    first_week: Ints
-    end_week: Ints
+    first_week: NDArray[np.int32]
+    end_week: NDArray[np.int32]
 
     def __len__(self) -> int:
         return len(self.tenant)
@@ -50,7 +49,7 @@ class Leases:
 
     def gpus_by_lot(self, lots: int) -> Floats:
         """GPUs held in each lot, ``(lots,)``."""
-        return np.bincount(self.lot, self.gpus, lots)
+        return totals(self.lot, self.gpus, lots)
 
 
 def no_leases() -> Leases:

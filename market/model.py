@@ -9,9 +9,9 @@ from typing import Any
 
 import mesa
 import numpy as np
-from numpy.typing import NDArray
 
 from market.accounts import Accounts
+from market.arrays import Floats, frozen
 from market.choice import ChoiceParameters, search_order
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
@@ -31,12 +31,11 @@ from market.tenants import DemandParameters, TenantParameters, TenantRow, build_
 from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
 from market.trade import Trades, clear_market
 from market.units import HOURS_PER_WEEK, TERM_NAMES, Term, date_of
-from market.view import MarketView, OwnBooks, frozen_array
+from market.view import MarketView, OwnBooks
 from market.week import play_week
 
 __all__ = ["AgentBuilder", "MarketModel", "Population", "PricingState", "World"]
 
-Floats = NDArray[np.float64]
 
 _UTILISATION_DELAY_WEEKS = 4
 _PRICE_LAGS_WEEKS = (1, 4, 13)
@@ -318,18 +317,18 @@ class MarketModel(mesa.Model):
         self.view = MarketView(
             week=self.week + 1,
             date=date_of(self.week + 1),
-            price_usd=frozen_array(self.book.price_usd),
-            sold_out=frozen_array((self.book.open_gpus <= 0.0) & (self.book.listed_gpus > 0.0)),
-            median_price_usd={lag: frozen_array(prices) for lag, prices in past.items()},
-            public_utilisation=frozen_array(self._utilisation[0]),
-            delivered_gpus=frozen_array(s.installed_gpus.sum(axis=0)),
-            announced_gpus=frozen_array(self._announced()),
-            launch_week=frozen_array(np.array([sku.launch_week for sku in self.tables.skus], np.float64)),
-            base_list_usd=frozen_array(self.base_list_usd),
+            price_usd=frozen(self.book.price_usd),
+            sold_out=(self.book.open_gpus <= 0.0) & (self.book.listed_gpus > 0.0),
+            median_price_usd={lag: frozen(prices) for lag, prices in past.items()},
+            public_utilisation=frozen(self._utilisation[0]),
+            delivered_gpus=frozen(s.installed_gpus.sum(axis=0)),
+            announced_gpus=frozen(self._announced()),
+            launch_week=frozen(np.array([sku.launch_week for sku in self.tables.skus], np.float64)),
+            base_list_usd=frozen(self.base_list_usd),
             base_rate=self.world.finance.base_rate,
-            core_sum_ln=frozen_array(np.where(counts, weight * core, 0.0).sum(axis=0)),
-            core_weight=frozen_array(weight.sum(axis=0)),
-            core_median_ln=frozen_array(own_core_median_ln(self)),
+            core_sum_ln=frozen(np.where(counts, weight * core, 0.0).sum(axis=0)),
+            core_weight=frozen(weight.sum(axis=0)),
+            core_median_ln=frozen(own_core_median_ln(self)),
             neocloud_index_ln=self._neocloud_index(),
             premium_kept=premium_kept,
             desk=offer,

@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.units import TERM_NAMES
 
 __all__ = ["CHANNELS", "Offer", "OfferBook"]
 
 CHANNELS = ("direct", "pool", "developer_cloud")
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.leases import Leases, no_leases
 from market.randomness import Purpose, exponential, normal, pair_key, uniform
 from market.rows import SellerRow
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Delivery", "firm_gpus_by_partner", "opening_leases", "opening_prices", "pipeline", "seller_specs"]
 
-Floats = NDArray[np.float64]
 
 _FIXED_TERMS = (Term.THREE_YEARS, Term.ONE_YEAR, Term.FOUR_WEEKS)
 _LEAST_ROOM_GPUS = 1e-6
@@ -211,11 +211,11 @@ def opening_leases(model: MarketModel) -> Leases:
 
 
 def _place(model: MarketModel, rooms: _Rooms, tenant: int, draws: Floats) -> list[tuple[int, int, float]]:
-    """Place one tenant: (tenant, column of ``rooms``, GPUs), lots in the order of a race weighted by room × throughput."""
+    """Place one tenant: (tenant, column of ``rooms``, GPUs), in the order of a race weighted by room × throughput."""
     tenants = model.tenants
     term, work_per_gpu = int(tenants.term[tenant]), model.throughput[tenants.segment[tenant], rooms.sku]
     need = float(tenants.wanted_h100e[tenant] * tenants.weight[tenant])
-    wanted, placed = need, []
+    wanted, placed = need, list[tuple[int, int, float]]()
     for places, terms in rooms.choices(term, int(tenants.home[tenant])):
         room = np.where(places, rooms.room[:, terms].sum(axis=1), 0.0)
         open_lots = np.flatnonzero(room > _LEAST_ROOM_GPUS)

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri  # type: ignore[import-untyped]
+from scipy.special import ndtri
 
 __all__ = [
     "Purpose",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats, column_means, column_medians, ratio, totals
 from market.ledger import Account
 from market.suppliers import DESK, HYPERSCALER, PROVIDER_CLASSES
 from market.units import HOURS_PER_WEEK, Term
@@ -60,7 +61,7 @@ class Recorder:
         signed = trades.leases
         lots, shape = model.book.open_gpus.size, model.book.open_gpus.shape
         new_gpus = signed.gpus_by_lot(lots).reshape(shape)
-        new_revenue = np.bincount(signed.lot, signed.gpus * signed.price_usd, lots).reshape(shape) * HOURS_PER_WEEK
+        new_revenue = totals(signed.lot, signed.gpus * signed.price_usd, lots).reshape(shape) * HOURS_PER_WEEK
         cloud, own_use = held["developer_cloud_gpus"][at], held["vendor_use_gpus"][at]
         sold, installed = held["sold_gpus"][at], s.installed_gpus[at]
         return {
@@ -96,7 +97,7 @@ class Recorder:
         rows = np.array([*accounts.seller_rows, *accounts.vendor_rows])
         sellers = len(accounts.seller_rows)
 
-        def week(account: Account) -> NDArray[np.float64]:
+        def week(account: Account) -> Floats:
             return np.asarray(ledger.week_income(account)[rows])
 
         names = np.array(ledger.names)[rows]
@@ -133,8 +134,8 @@ class Recorder:
         new_work, new_amd = signed.gpus * model.base_throughput[new_segment, new_sku], model.sku_is_amd[new_sku]
         spend = leases.gpus * model.prices_paid() * HOURS_PER_WEEK
 
-        def by(segments: NDArray[Any], values: NDArray[Any]) -> NDArray[np.float64]:
-            return np.bincount(segments, values, count)
+        def by(segments: NDArray[Any], values: NDArray[Any]) -> Floats:
+            return totals(segments, values, count)
 
         return {
             "segment": np.array([row.name for row in model.tables.segments]),
@@ -165,13 +166,13 @@ class Recorder:
         return {
             "sku": self._skus,
             "vendor": self._vendors,
-            "list_mean_usd_per_gpu_hour": _column_means(listed),
-            "list_median_usd_per_gpu_hour": np.exp(_column_medians(np.log(listed))),
-            "realised_usd_per_gpu_hour": _ratio(revenue, sold * HOURS_PER_WEEK),
-            "one_year_usd_per_gpu_hour": _column_means(model.book.price_usd[members, :, Term.ONE_YEAR]),
+            "list_mean_usd_per_gpu_hour": column_means(listed),
+            "list_median_usd_per_gpu_hour": np.exp(column_medians(np.log(listed))),
+            "realised_usd_per_gpu_hour": ratio(revenue, sold * HOURS_PER_WEEK),
+            "one_year_usd_per_gpu_hour": column_means(model.book.price_usd[members, :, Term.ONE_YEAR]),
             "installed_gpus": s.installed_gpus[third].sum(axis=0),
             "sold_gpus": total,
-            "utilisation": _ratio(sold, available),
+            "utilisation": ratio(sold, available),
         }
 
     def _desk_week(self, model: MarketModel, trades: Trades) -> Columns:
@@ -202,7 +203,7 @@ def _holdings(model: MarketModel) -> Columns:
     s, shape = model.suppliers, model.book.open_gpus.shape
     leases = model.leases
     sold = model.sold_gpus()
-    rent = np.bincount(leases.lot, leases.gpus * model.prices_paid(), model.book.open_gpus.size).reshape(shape)
+    rent = totals(leases.lot, leases.gpus * model.prices_paid(), model.book.open_gpus.size).reshape(shape)
     firm = np.where(s.third_party[:, None], s.firm_gpus, 0.0)
     share = firm / np.maximum(firm.sum(axis=0), 1e-300)
     cloud = share * sold[s.provider_class == DESK].sum(axis=0)
@@ -214,50 +215,18 @@ def _holdings(model: MarketModel) -> Columns:
     }
 
 
-def _cheapest_open(model: MarketModel) -> NDArray[np.float64]:
+def _cheapest_open(model: MarketModel) -> Floats:
     """Cheapest open on-demand offer by segment, USD per H100e-hour, NaN where nothing is open."""
     third = model.suppliers.third_party
     price = np.where(model.book.open_gpus[third] > 0.0, model.book.price_usd[third][:, :, Term.ON_DEMAND], np.nan)
-    cheapest = -_column_medians_max(-price)
-    return np.asarray(_nan_min(cheapest[None, :] / model.throughput))
+    per_work = np.where(np.isnan(price), np.inf, price).min(axis=0) / model.throughput
+    cheapest = per_work.min(axis=1)
+    return np.where(np.isinf(cheapest), np.nan, cheapest)
 
 
-def _nan_min(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Row minima without NaN."""
-    lowest = np.where(np.isnan(values), np.inf, values).min(axis=1)
-    return np.where(np.isinf(lowest), np.nan, lowest)
-
-
-def _column_medians_max(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Column maxima without NaN."""
-    highest = np.where(np.isnan(values), -np.inf, values).max(axis=0)
-    return np.where(np.isinf(highest), np.nan, highest)
-
-
-def _mean_paid(
-    model: MarketModel, segment: NDArray[Any], sku: NDArray[Any], spend: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _mean_paid(model: MarketModel, segment: NDArray[Any], sku: NDArray[Any], spend: Floats) -> Floats:
     """Mean price that short-term holders pay by segment, USD per H100e-hour."""
     short = model.leases.term <= Term.ON_DEMAND
     count = len(model.tables.segments)
-    work = np.bincount(segment[short], (model.leases.gpus * model.throughput[segment, sku])[short], count)
-    return _ratio(np.bincount(segment[short], spend[short], count), work * HOURS_PER_WEEK)
-
-
-def _ratio(over: NDArray[np.float64], under: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Elementwise ratio, NaN where the denominator is 0."""
-    return np.divide(over, under, out=np.full(len(under), np.nan), where=under > 0.0)
-
-
-def _column_means(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Column means without NaN; NaN for empty columns."""
-    known = ~np.isnan(values)
-    return _ratio(np.where(known, values, 0.0).sum(axis=0), known.sum(axis=0).astype(np.float64))
-
-
-def _column_medians(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Column medians without NaN; NaN for empty columns."""
-    medians = np.full(values.shape[1], np.nan)
-    known = ~np.isnan(values).all(axis=0)
-    medians[known] = np.nanmedian(values[:, known], axis=0)
-    return medians
+    work = totals(segment[short], (model.leases.gpus * model.throughput[segment, sku])[short], count)
+    return ratio(totals(segment[short], spend[short], count), work * HOURS_PER_WEEK)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.randomness import agent_keys
 
 __all__ = [
@@ -26,8 +27,6 @@ __all__ = [
 
 PROVIDER_CLASSES = ("hyperscaler", "neocloud", "marketplace", "vendor_desk")
 HYPERSCALER, NEOCLOUD, MARKETPLACE, DESK = range(4)
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

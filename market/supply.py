@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from market.arrays import Bools, Floats, column_medians
 from market.units import Term
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["deliver", "own_core_median_ln", "price_new_skus"]
-
-Floats = NDArray[np.float64]
+__all__ = ["deliver", "median_prices", "own_core_median_ln", "partner_median_usd", "price_new_skus"]
 
 
 def deliver(model: MarketModel) -> None:
@@ -34,11 +32,7 @@ def own_core_median_ln(model: MarketModel) -> Floats:
     """Median list price without premia by SKU over living third-party sellers, ln USD; NaN where nobody sells."""
     suppliers = model.suppliers
     counts = (suppliers.third_party & suppliers.alive)[:, None] & (suppliers.installed_gpus > 0.0)
-    core = np.where(counts, suppliers.core_list_ln, np.nan)
-    median = np.full(core.shape[1], np.nan)
-    known = ~np.isnan(core).all(axis=0)
-    median[known] = np.nanmedian(core[:, known], axis=0)
-    return median
+    return column_medians(np.where(counts, suppliers.core_list_ln, np.nan))
 
 
 def price_new_skus(model: MarketModel) -> None:
@@ -62,13 +56,9 @@ def price_new_skus(model: MarketModel) -> None:
     suppliers.tightness = np.where(new, model.new_sku_tightness, suppliers.tightness)
 
 
-def median_prices(model: MarketModel, members: NDArray[np.bool_]) -> Floats:
-    """Median posted price by SKU and term over ``members`` ``(suppliers,)``; NaN where none sells, ``(skus, terms)``."""
-    prices = model.book.price_usd[members]
-    medians = np.full(prices.shape[1:], np.nan)
-    known = ~np.isnan(prices).all(axis=0)
-    medians[known] = np.nanmedian(prices[:, known], axis=0)
-    return medians
+def median_prices(model: MarketModel, members: Bools) -> Floats:
+    """Median posted price over ``members (suppliers,)``, ``(skus, terms)``; NaN where none sells."""
+    return column_medians(model.book.price_usd[members])
 
 
 def partner_median_usd(model: MarketModel) -> float:

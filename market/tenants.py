@@ -13,14 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from market.arrays import Floats
 from market.parameters import Parameters, parameter
 from market.randomness import Purpose, exponential, normal, tenant_keys, uniform
 from market.rows import SegmentRow
 from market.units import TERM_NAMES, WEEKS_PER_YEAR
 
 __all__ = ["DemandParameters", "TenantParameters", "TenantRow", "Tenants", "build_tenants", "segment_rows", "work_size"]
-
-Floats = NDArray[np.float64]
 
 
 class TenantParameters(Parameters):
@@ -197,7 +196,8 @@ def build_tenants(
         demand: Law of a tenant's own demand.
         seed: Run seed.
         opening_h100e: Rentable capacity at the opening in H100-equivalents; demand is set against it.
-        homes: Supplier indices of hyperscalers; ``home_keys`` their 64-bit keys.
+        homes: Supplier indices of hyperscalers.
+        home_keys: Their 64-bit keys.
         suppliers: Columns of the search order.
         cohort: Arrival week that enters the keys; another cohort is another sample of the same laws.
     """

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from market.arrays import Floats, Ints, totals
 from market.choice import (
     Market,
     candidate_pairs,
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from market.model import MarketModel
 
 __all__ = ["Trades", "clear_market", "expire_and_review", "quote"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ def held_work(model: MarketModel) -> Floats:
     leases, tenants = model.leases, model.tenants
     sku = leases.lot % len(model.tables.skus)
     work = leases.gpus * model.throughput[tenants.segment[leases.tenant], sku]
-    return np.asarray(np.bincount(leases.tenant, work, len(tenants)) / tenants.weight)
+    return np.asarray(totals(leases.tenant, work, len(tenants)) / tenants.weight)
 
 
 def expire_and_review(model: MarketModel) -> None:
@@ -147,9 +144,7 @@ def clear_market(model: MarketModel, terms: tuple[Term, ...] = tuple(Term)) -> T
     )
     outcome = clear(_queue(model, rows, need, ranking), model.book.open_gpus.ravel(), model.world.clearing)
     signed = _sign(model, rows, ranking, outcome)
-    log_sum = np.log1p(
-        np.bincount(pairs.position, np.exp(np.minimum(utility - outside[pairs.position], 700.0)), len(rows))
-    )
+    log_sum = np.log1p(totals(pairs.position, np.exp(np.minimum(utility - outside[pairs.position], 700.0)), len(rows)))
     trades = _trades(model, rows, ranking, outcome, signed, log_sum)
     _remember(model, rows, ranking, outcome)
     model.leases = model.leases.joined(signed)
@@ -196,7 +191,7 @@ def _desk_holdings(model: MarketModel) -> Floats:
     """GPUs per tenant already held at desks, ``(rows,)``."""
     leases, tenants = model.leases, model.tenants
     at_desk = model.suppliers.provider_class[leases.lot // len(model.tables.skus)] == DESK
-    return np.asarray(np.bincount(leases.tenant, leases.gpus * at_desk, len(tenants)) / tenants.weight)
+    return np.asarray(totals(leases.tenant, leases.gpus * at_desk, len(tenants)) / tenants.weight)
 
 
 def _sign(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome) -> Leases:
@@ -234,9 +229,9 @@ def _trades(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome, sig
         leases=signed,
         turned_away_gpus=outcome.turned_away_gpus.reshape(model.book.open_gpus.shape),
         desk_requested_gpus=float(outcome.asked_gpus[at_desk].sum()),
-        unmet_h100e=np.bincount(segment, outcome.left_h100e * short, count),
-        movers=np.bincount(segment, weight * signs, count),
-        switchers=np.bincount(segment, weight * switches, count),
+        unmet_h100e=totals(segment, outcome.left_h100e * short, count),
+        movers=totals(segment, weight * signs, count),
+        switchers=totals(segment, weight * switches, count),
         surplus_usd=_surplus(model, rows, signed, log_sum),
         rounds=outcome.rounds,
     )
@@ -254,9 +249,9 @@ def _surplus(model: MarketModel, rows: Ints, signed: Leases, log_sum: Floats) ->
     unit = signed.price_usd
     if model.world.choice.utility == "linear":
         unit = model.throughput[tenants.segment[signed.tenant], signed.lot % len(model.tables.skus)]
-    served = np.bincount(signed.tenant, signed.gpus * unit, len(tenants))[rows]
+    served = totals(signed.tenant, signed.gpus * unit, len(tenants))[rows]
     gain = HOURS_PER_WEEK * served * log_sum / tenants.sensitivity[rows]
-    return np.asarray(np.bincount(tenants.segment[rows], gain, count))
+    return np.asarray(totals(tenants.segment[rows], gain, count))
 
 
 def _remember(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome) -> None:

@@ -10,22 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 
-import numpy as np
-from numpy.typing import NDArray
-
+from market.arrays import Bools, Floats
 from market.decisions import DeskOffer
 
-__all__ = ["MarketView", "OwnBooks", "PricingLuck", "frozen_array"]
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
-
-
-def frozen_array(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    """A copy that refuses to be written."""
-    copy = np.array(values)
-    copy.setflags(write=False)
-    return copy
+__all__ = ["MarketView", "OwnBooks", "PricingLuck"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
+from market.arrays import Floats
 from market.parameters import Parameters, parameter
 from market.units import WEEKS_PER_MONTH, Term
 from market.view import MarketView, OwnBooks, PricingLuck
 
 __all__ = ["PRICING", "PricingParameters", "PricingRule", "Quote", "rival_core_ln", "term_prices"]
-
-Floats = NDArray[np.float64]
 
 
 class PricingParameters(Parameters):
@@ -83,7 +82,7 @@ class PricingParameters(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A rule's answer, ln USD by SKU ``(skus,)``: the quote, the price sheet, and the tightness that term factors use."""
+    """A rule's answer by SKU ``(skus,)``: quote and price sheet in ln USD, and the tightness that terms follow."""
 
     shadow_ln: Floats
     list_ln: Floats
@@ -187,25 +186,25 @@ def best_response(own: OwnBooks, view: MarketView, luck: PricingLuck, p: Pricing
     """Maximise this week's margin over running cost, knowing the public laws of demand and rivals' posted prices.
 
     All short-term tenants are taken to choose afresh; longer terms follow by their factors. One SKU is set after the
-    other, counting what it costs the seller's own other offers. Rests at the Nash price, or where demand meets capacity.
+    other, counting what it costs the seller's other offers. Rests at the Nash price, or where demand meets capacity.
     """
     price = np.exp(own.list_ln)
 
-    def profit(candidate_usd: float, sku: int) -> float:
+    def profit(sku: int, candidate_usd: float) -> float:
         trial = price.copy()
         trial[sku] = candidate_usd
         gpus = view.demand(own.supplier, trial)
         held = own.holds
         return float(((trial - own.running_usd) * gpus)[held].sum())
 
-    for sku in np.flatnonzero(own.holds):
-        price[sku] = _best_price(lambda usd, sku=int(sku): profit(usd, sku), float(own.running_usd[sku]), p)
+    for sku in np.flatnonzero(own.holds).tolist():
+        price[sku] = _best_price(partial(profit, sku), float(own.running_usd[sku]), p)
     listed = np.where(own.holds, np.maximum(np.log(np.maximum(price, 1e-300)), _floor_ln(own, p)), own.list_ln)
     return Quote(listed, listed, own.tightness)
 
 
 def _best_price(profit: Callable[[float], float], cost_usd: float, p: PricingParameters) -> float:
-    """Most profitable price on the tick grid: a wide scan in steps of a few per cent, then a bounded search around its best."""
+    """Most profitable price on the tick grid: a wide scan in steps of 5 %, then a bounded search around its best."""
     tick = p.best_response_tick_usd
     grid = (cost_usd + tick) * np.exp(np.linspace(0.0, 3.0, 61))
     best = int(np.argmax([profit(float(usd)) for usd in grid]))

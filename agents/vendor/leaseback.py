@@ -1,4 +1,4 @@
-"""Leaseback: a vendor sells GPUs to a seller and rents part of them back, which is a floor under the seller's revenue."""
+"""Leaseback: a vendor sells GPUs to a seller and rents part of them back, a floor under the seller's revenue."""
 
 from __future__ import annotations
 

@@ -18,14 +18,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from market.arrays import Floats, Ints, totals
 from market.parameters import Parameters, parameter
 
 __all__ = ["ClearingParameters", "Outcome", "Queue", "clear"]
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 
 class ClearingParameters(Parameters):
@@ -117,14 +114,28 @@ def _propose(queue: Queue, free: Floats, parameters: ClearingParameters) -> _Cla
     return claims
 
 
-def _free_before(queue: Queue, taken: Floats, capacity: Floats) -> Floats:
-    """GPUs free at each rank when the claims of tenants served before are gone, ``(rows, ranks)``."""
-    rows, ranks = queue.lots.shape
-    lots = np.maximum(queue.lots, 0)
-    claimed = np.zeros((rows + 1, len(capacity)))
-    np.add.at(claimed, (np.arange(1, rows + 1)[:, None], lots), taken)
-    used = np.cumsum(claimed, axis=0)
-    return np.maximum(capacity[lots] - used[np.arange(rows)[:, None], lots], 0.0)
+@dataclass(frozen=True, slots=True)
+class _Lots:
+    """The lots that the queue names, and where each rank of each tenant lies among them."""
+
+    capacity: Floats
+    column: Ints
+
+    def free_before(self, taken: Floats) -> Floats:
+        """GPUs free at each rank when the claims of tenants served before are gone, ``(rows, ranks)``."""
+        rows = len(taken)
+        claimed = np.zeros((len(self.capacity), rows + 1))
+        row = np.arange(rows)[:, None]
+        # A tenant names a lot once; the surplus writes of empty ranks are zeros added to the first lot.
+        np.add.at(claimed, (self.column, row + 1), taken)
+        np.cumsum(claimed, axis=1, out=claimed)
+        return np.maximum(self.capacity[self.column] - claimed[self.column, row], 0.0)
+
+
+def _named_lots(queue: Queue, capacity: Floats) -> _Lots:
+    """Only lots that somebody names need an account."""
+    named, column = np.unique(np.maximum(queue.lots, 0), return_inverse=True)
+    return _Lots(capacity[named], column.reshape(queue.lots.shape))
 
 
 def clear(queue: Queue, capacity: Floats, parameters: ClearingParameters) -> Outcome:
@@ -136,12 +147,12 @@ def clear(queue: Queue, capacity: Floats, parameters: ClearingParameters) -> Out
     rows = len(queue.need_h100e)
     if not rows:
         return Outcome(np.zeros(queue.lots.shape), np.zeros(queue.lots.shape), np.zeros(0), np.zeros(len(capacity)), 0)
-    taken = np.zeros(queue.lots.shape)
+    taken, lots = np.zeros(queue.lots.shape), _named_lots(queue, capacity)
     for rounds in range(1, rows + 2):
-        claims = _propose(queue, _free_before(queue, taken, capacity), parameters)
+        claims = _propose(queue, lots.free_before(taken), parameters)
         if np.array_equal(claims.taken, taken):
             away = np.maximum(claims.asked[:, 0] - claims.first_free, 0.0)
-            turned_away = np.bincount(np.maximum(queue.lots[:, 0], 0), away, len(capacity))
+            turned_away = totals(np.maximum(queue.lots[:, 0], 0), away, len(capacity))
             return Outcome(claims.taken, claims.asked, claims.left, turned_away, rounds)
         taken = claims.taken
     raise RuntimeError("clearing did not settle although every round fixes one more tenant")
