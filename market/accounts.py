@@ -158,6 +158,7 @@ class Accounts:
         contracted = self._contracted_share(model)[seller]
         borrows = np.isin(seller, np.flatnonzero(model.suppliers.borrows))
         loan = np.where(borrows, capital * loan_to_value(contracted, finance), 0.0)
+        self.ledger.post("equity_in", self.world_row, self.lender_row, loan.sum())
         self.ledger.post("loan_draw", self.lender_row, seller, loan)
         self.ledger.post("equity_in", self.world_row, seller, capital - loan)
         self.ledger.post("capital_purchase", seller, self._vendor_row_of_sku[sku], capital)

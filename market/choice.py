@@ -6,8 +6,9 @@ A tenant ``j`` of segment ``g`` compares offers by what a unit of its work costs
     V_0 = -a_j × ln(reservation_j) + Gumbel
 
 and with linear utility ``V = a_j × [ value - price / throughput - lock - switch + quality + home ] + ...`` and
-``V_0 = Gumbel``. ``lock`` (AMD only) shrinks as the vendor's software matures and includes a first port; ``taste`` is the tenant's fixed
-Gumbel taste for the seller; ``size`` counts a large fleet as many offers (McFadden 1978, size variable of aggregate logit).
+``V_0 = Gumbel``. ``lock`` (AMD only) shrinks as the vendor's software matures and includes a first port; ``taste`` is
+the tenant's fixed Gumbel taste for the seller; ``size`` counts a large fleet as many offers (McFadden 1978, size
+variable of aggregate logit).
 """
 
 from __future__ import annotations
