@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import mesa
@@ -33,6 +34,7 @@ class Seller(mesa.Agent):
         self.provider_class = provider_class
         self.rule = rule
         self.pricing = pricing
+        self.memory: Floats | None = None
 
     def open_prices(self, own: OwnBooks) -> Floats:
         """Posted prices of the opening at its list prices and tightness, ``(skus, terms)``."""
@@ -40,5 +42,6 @@ class Seller(mesa.Agent):
 
     def price(self, own: OwnBooks, view: MarketView, luck: PricingLuck) -> PriceChange:
         """New prices of the week."""
-        quote = self.rule(own, view, luck, self.pricing)
+        quote = self.rule(replace(own, memory=self.memory), view, luck, self.pricing)
+        self.memory = quote.memory
         return PriceChange(quote.shadow_ln, quote.list_ln, term_prices(own, quote, self.provider_class, self.pricing))

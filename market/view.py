@@ -87,6 +87,7 @@ class OwnBooks:
         revision_hazard_per_month: Its rate of sheet revisions.
         offers_term: Terms it sells, ``(terms,)``.
         kept_premium: Share of the premium that tenants pay for by term, ``(terms,)``.
+        memory: What its pricing rule kept from last week, None at first.
     """
 
     supplier: int
@@ -103,6 +104,7 @@ class OwnBooks:
     revision_hazard_per_month: float
     offers_term: Bools
     kept_premium: Floats
+    memory: Floats | None = None
 
 
 @dataclass(frozen=True, slots=True)

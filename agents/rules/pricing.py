@@ -71,6 +71,18 @@ class PricingParameters(Parameters):
     spot_marketplace_minimum: float = parameter("pricing.spot_marketplace_minimum")
     spot_marketplace_maximum: float = parameter("pricing.spot_marketplace_maximum")
     spot_floor: float = parameter("pricing.spot_floor")
+    follow_multiple: float = parameter("pricing.follow_multiple")
+    cost_speed: float = parameter("pricing.cost_speed")
+    cost_markup: float = parameter("pricing.cost_markup")
+    cost_utilisation: float = parameter("pricing.cost_utilisation")
+    cost_premium_share: float = parameter("pricing.cost_premium_share")
+    cost_tightness: float = parameter("pricing.cost_tightness")
+    derivative_step: float = parameter("pricing.derivative_step")
+    derivative_interval_weeks: int = parameter("pricing.derivative_interval_weeks")
+    best_speed: float = parameter("pricing.best_speed")
+    best_elasticity: float = parameter("pricing.best_elasticity")
+    best_slack: float = parameter("pricing.best_slack")
+    best_range: float = parameter("pricing.best_range")
     best_response_tick_usd: float = parameter("pricing.best_response_tick_usd")
     anchor_weight: float = parameter("pricing.anchor_weight")
     anchor_fleet_share: float = parameter("pricing.anchor_fleet_share")
@@ -82,11 +94,12 @@ class PricingParameters(Parameters):
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A rule's answer by SKU ``(skus,)``: quote and price sheet in ln USD, and the tightness that terms follow."""
+    """A rule's answer by SKU ``(skus,)``: quote and price sheet in ln USD, the tightness that terms follow, memory."""
 
     shadow_ln: Floats
     list_ln: Floats
     tightness: Floats
+    memory: Floats | None = None
 
 
 PricingRule = Callable[[OwnBooks, MarketView, PricingLuck, PricingParameters], Quote]
@@ -145,26 +158,90 @@ def fixed(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParamete
     return Quote(own.shadow_ln, own.list_ln, np.full_like(own.tightness, p.target_utilisation))
 
 
-def _target_shadow(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Floats:
-    """The quote rises with tightness above target and is pulled towards rivals (ln USD); assumption, see parameters."""
+def _rival_gap(own: OwnBooks, view: MarketView, p: PricingParameters) -> Floats:
+    """Rivals' core price plus the own premium, less the own quote, ln USD."""
     premium = (own.premium_ln + own.sku_premium_ln) * view.premium_kept
-    pull = p.rival_pull * (rival_core_ln(own, view, p) + premium - own.shadow_ln)
-    shadow = own.shadow_ln + p.adjust_per_week * (own.tightness - p.target_utilisation) + pull + p.noise_sd * luck.noise
-    return np.asarray(np.maximum(shadow, _floor_ln(own, p)))
+    return rival_core_ln(own, view, p) + premium - own.shadow_ln
+
+
+def _target_shadow(
+    own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters, pull_multiple: float = 1.0
+) -> Floats:
+    """The quote rises with tightness above target and is pulled towards rivals (ln USD); assumption, see parameters."""
+    pull = pull_multiple * p.rival_pull * _rival_gap(own, view, p)
+    return own.shadow_ln + p.adjust_per_week * (own.tightness - p.target_utilisation) + pull + p.noise_sd * luck.noise
+
+
+def _sheet(
+    own: OwnBooks,
+    view: MarketView,
+    luck: PricingLuck,
+    p: PricingParameters,
+    shadow: Floats,
+    memory: Floats | None = None,
+) -> Quote:
+    """A quote held above the floor, and the price sheet that follows it by revisions."""
+    floor = _floor_ln(own, p)
+    shadow = np.maximum(shadow, floor)
+    listed = np.maximum(_revise_list(own, view, luck, p, shadow), floor)
+    return Quote(shadow, listed, own.tightness, memory)
 
 
 def target(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
     """Default of neoclouds: aim at a utilisation, look at rivals, revise the sheet now and then."""
-    shadow = _target_shadow(own, view, luck, p)
-    listed = np.maximum(_revise_list(own, view, luck, p, shadow), _floor_ln(own, p))
-    return Quote(shadow, listed, own.tightness)
+    return _sheet(own, view, luck, p, _target_shadow(own, view, luck, p))
+
+
+def follow(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """The target rule with a stronger look at rivals (assumption)."""
+    return _sheet(own, view, luck, p, _target_shadow(own, view, luck, p, p.follow_multiple))
+
+
+def cost(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Move towards a markup on the owner's full cost at target use, dearer when tight (assumption)."""
+    tight = p.cost_tightness * np.clip(own.tightness - p.target_utilisation, -0.5, 0.4)
+    premium = p.cost_premium_share * (own.premium_ln + own.sku_premium_ln) * view.premium_kept
+    aim = np.log(p.cost_markup * own.full_cost_usd / p.cost_utilisation) + premium + tight
+    return _sheet(own, view, luck, p, own.shadow_ln + p.cost_speed * (aim - own.shadow_ln))
+
+
+def derivative(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Try a step every few weeks; turn round when use × margin fell since the last one (derivative follower).
+
+    Source: Kephart, Hanson & Greenwald 2000, "Dynamic pricing by software agents". The first step goes the way that
+    tightness points. Memory: direction and margin at the last step, ``(2, skus)``.
+    """
+    shadow = own.shadow_ln + p.rival_pull * _rival_gap(own, view, p)
+    if view.week % p.derivative_interval_weeks:
+        return _sheet(own, view, luck, p, shadow, own.memory)
+    margin = own.tightness * (np.exp(own.list_ln) - own.running_usd)
+    direction = np.where(own.tightness >= p.target_utilisation, 1.0, -1.0)
+    if own.memory is not None:
+        before = np.where(np.isnan(own.memory[0]), direction, own.memory[0])
+        direction = np.where(margin < own.memory[1], -before, before)
+    memory = np.where(own.holds, np.array([direction, margin]), np.nan)
+    return _sheet(own, view, luck, p, shadow + p.derivative_step * direction, memory)
+
+
+def best(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Move towards a constant-elasticity markup over opportunity cost: the cheap relative of ``best-response``.
+
+    With slack an hour costs its running cost; as the fleet fills, it costs what rivals would pay for it.
+    """
+    e = p.best_elasticity
+    scarce = np.clip((own.tightness - p.best_slack) / p.best_range, 0.0, 1.0)
+    rivals = np.exp(own.shadow_ln + _rival_gap(own, view, p))
+    marginal = own.running_usd + scarce * np.maximum(rivals * (1.0 - 1.0 / e) - own.running_usd, 0.0)
+    aim = np.log(marginal * e / (e - 1.0))
+    return _sheet(own, view, luck, p, own.shadow_ln + p.best_speed * (aim - own.shadow_ln))
 
 
 def asks(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
     """Default of marketplaces: the target rule with asks that move every week."""
-    shadow = _target_shadow(own, view, luck, p)
+    floor = _floor_ln(own, p)
+    shadow = np.maximum(_target_shadow(own, view, luck, p), floor)
     listed = own.list_ln + p.marketplace_close_share * (shadow - own.list_ln)
-    return Quote(shadow, np.maximum(listed, _floor_ln(own, p)), own.tightness)
+    return Quote(shadow, np.maximum(listed, floor), own.tightness)
 
 
 def step(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
@@ -257,6 +334,10 @@ def _spot_factor(tightness: Floats, provider_class: str, p: PricingParameters) -
 PRICING: dict[str, PricingRule] = {
     "fixed": fixed,
     "target": target,
+    "follow": follow,
+    "cost": cost,
+    "derivative": derivative,
+    "best": best,
     "asks": asks,
     "step": step,
     "best-response": best_response,

@@ -7,10 +7,12 @@ is convergence to one common price; with seller effects it is the return to each
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import log
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from experiments.measure.estimators import (
     MIN_TREND_WEEKS,
@@ -54,7 +56,7 @@ def _logs(records: Records, provider_class: str) -> Floats:
 
 
 def sigma_trend(records: Records, window: Window) -> Iterator[Cell]:
-    """Slope per year of ln sd of ln posted prices across sellers, with a Newey-West error; negative: the spread shrinks.
+    """Slope per year of ln sd of ln posted prices across sellers, Newey-West error; negative: the spread shrinks.
 
     Weeks with fewer than three sellers are left out; null if the spread is zero in a week (its logarithm does not
     exist).
@@ -62,7 +64,7 @@ def sigma_trend(records: Records, window: Window) -> Iterator[Cell]:
     years = np.arange(records.weeks + 1) / WEEKS_PER_YEAR
     for name in CONVERGENCE_CLASSES:
         logs = _logs(records, name)
-        sd = records.once(("sd of logs", name), lambda logs=logs: spread(records, logs).sd)  # type: ignore[misc]
+        sd = records.once(("spread of logs", name), partial(spread, records, logs)).sd
         count = records.by_sku(np.isfinite(logs).astype(float))
         weekly = np.where(count >= MIN_SELLERS, sd, np.nan)[window.rows]
         slopes = [_sigma(column, years[window.rows]) for column in weekly.T]
@@ -101,8 +103,8 @@ def _pairs(records: Records, window: Window, provider_class: str) -> _Pairs:
     logs = _logs(records, provider_class)[window.rows]
     start, change = logs[:-LAG_WEEKS], logs[LAG_WEEKS:] - logs[:-LAG_WEEKS]
     valid = np.isfinite(change)
-    demeaned = (within_weeks(values, valid, records.sku_starts, records.sku_of) for values in (start, change))
-    return _Pairs(*demeaned, valid, valid & (change != 0.0))
+    level, relative = (within_weeks(part, valid, records.sku_starts, records.sku_of) for part in (start, change))
+    return _Pairs(level, relative, valid, valid & (change != 0.0))
 
 
 def _betas(records: Records, window: Window, provider_class: str, seller_effects: bool) -> list[Slope]:
@@ -134,7 +136,7 @@ def _without_seller_effects(records: Records, pairs: _Pairs) -> _Pairs:
     return pairs._replace(level=level, change=change)
 
 
-def _beta(pairs: _Pairs, block: np.ndarray, owner: np.ndarray) -> Slope:
+def _beta(pairs: _Pairs, block: NDArray[np.intp], owner: NDArray[np.intp]) -> Slope:
     sellers = owner[block][pairs.valid[:, block].any(axis=0)]
     if len(np.unique(sellers)) < MIN_SELLERS:
         return undefined("fewer than three sellers")
@@ -147,7 +149,7 @@ def _beta(pairs: _Pairs, block: np.ndarray, owner: np.ndarray) -> Slope:
 
 
 def beta(records: Records, window: Window) -> Iterator[Cell]:
-    """Slope of a seller's four-week relative price change on its deviation from the cross-section mean before, per 4 weeks.
+    """Slope of a seller's 4-week relative price change on its deviation from the mean before, per 4 weeks.
 
     Both in ln and relative to the mean over the sellers present at both ends (week effects), so the slope is
     Δ4(ln p - mean) on (ln p - mean); -1: gone after four weeks, 0: dear sellers stay dear. Pooled over overlapping
@@ -179,7 +181,10 @@ def _with_pooled(records: Records, provider_class: str, slopes: list[Slope]) -> 
 
 
 def half_life(records: Records, window: Window) -> Iterator[Cell]:
-    """Weeks until half of a deviation from the common mean is gone, 4 ln 2 / -ln(1 + beta); null unless -1 < beta < 0."""
+    """Weeks until half of a deviation from the common mean is gone, by `beta`.
+
+    4 ln 2 / -ln(1 + beta); null unless -1 < beta < 0.
+    """
     return _half_life_cells(records, window, seller_effects=False)
 
 
@@ -209,7 +214,8 @@ def _half_life(slope: Slope) -> Slope:
 def price_premium_share(records: Records, window: Window) -> Iterator[Cell]:
     """Share of the variance of ln posted prices around week means that stable seller effects explain.
 
-    1 - RSS with week and seller effects / RSS with week effects. In short panels persistent deviations count as effects.
+    1 - RSS with week and seller effects / RSS with week effects. In short panels persistent deviations count as
+    effects.
     """
     for name in CONVERGENCE_CLASSES:
         logs = _logs(records, name)[window.rows]
@@ -274,7 +280,7 @@ def change_of_mean(records: Records, window: Window, part: str) -> Iterator[Cell
     - exit: share of leavers × (stayers' price - their price) in the first week.
     """
     for name in CONVERGENCE_CLASSES:
-        parts = records.once(("change", window, name), lambda name=name: _changes(records, window, name))  # type: ignore[misc]
+        parts = records.once(("change", window, name), partial(_changes, records, window, name))
         yield from records.sku_cells(name, parts[_CHANGE_PARTS.index(part)], "no seller posts a price in both weeks")
 
 

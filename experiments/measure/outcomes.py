@@ -114,9 +114,7 @@ UNITS: dict[str, str] = {name: outcome.unit for name, outcome in OUTCOMES.items(
 """Unit of every outcome by name."""
 
 
-def outcomes(
-    tables: Mapping[str, pl.DataFrame], *, weeks: int, spans: Sequence[Window] | None = None
-) -> pl.DataFrame:
+def outcomes(tables: Mapping[str, pl.DataFrame], *, weeks: int, spans: Sequence[Window] | None = None) -> pl.DataFrame:
     """All outcomes of one run, long, with `OUTCOME_SCHEMA`.
 
     Args:

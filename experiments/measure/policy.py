@@ -31,9 +31,9 @@ _NO_CAP = "no developer cloud in the window"
 
 
 def developer_cloud_hours(records: Records, window: Window) -> Iterator[Cell]:
-    """End tenants' GPU-hours on the developer cloud, by SKU and together; 0 where there is none."""
-    gpus = records.by_sku(records.lots.known("developer_cloud_gpus")[window.rows].sum(axis=0))
-    yield cell(float(gpus.sum() * HOURS_PER_WEEK), "", vendor="amd")
+    """End tenants' GPU-hours on the developer cloud over the window; 0 where there is none."""
+    gpus = records.lots.known("developer_cloud_gpus")[window.rows].sum()
+    yield cell(float(gpus * HOURS_PER_WEEK), "", vendor="amd")
 
 
 def _desk(records: Records, window: Window, column: str) -> Floats:

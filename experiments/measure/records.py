@@ -118,7 +118,8 @@ def cell(
 def ratio(numerator: Any, denominator: Any) -> Floats:
     """Elementwise quotient, NaN where the denominator is not positive."""
     top, bottom = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
-    return np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0.0)
+    quotient: Floats = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0.0)
+    return quotient
 
 
 def mean_over_weeks(values: Floats) -> Floats:
@@ -197,9 +198,9 @@ class Records:
         Raises:
             ValueError: sellers' records end before week ``weeks``, or a table has a row twice.
         """
-        last = tables["seller_week"]["week"].max()
-        if last is None or int(str(last)) < weeks:
-            raise ValueError(f"seller_week ends at week {last}, not {weeks}")
+        recorded = tables["seller_week"]["week"]
+        if not (recorded >= weeks).any():
+            raise ValueError(f"seller_week ends at week {recorded.max()!r}, not {weeks}")
         keys = {
             "seller_week": ("sku", "seller"),
             "book_week": ("agent",),
@@ -207,7 +208,8 @@ class Records:
             "market_week": ("sku",),
             "desk_week": ("desk", "sku"),
         }
-        return cls(weeks, *(Panel.of(name, tables[name], by, weeks) for name, by in keys.items()))
+        lots, books, segments, market, desks = (Panel.of(name, tables[name], by, weeks) for name, by in keys.items())
+        return cls(weeks, lots, books, segments, market, desks)
 
     def once(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         """``compute()`` the first time ``key`` is asked for, the same result afterwards."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from experiments.measure.margins import MARGIN_CLASSES
-from experiments.measure.records import HEADLINE, Cell, Floats, Records, Window, cell, ratio
+from experiments.measure.records import HEADLINE, Bools, Cell, Floats, Records, Window, cell, ratio
 
 __all__ = [
     "amd_hour_share",
@@ -65,7 +65,7 @@ def amd_spend_share(records: Records, window: Window) -> Iterator[Cell]:
         yield cell(share, "no tenant pays", vendor="amd", provider_class=name)
 
 
-def _developer_cloud(records: Records) -> np.ndarray:
+def _developer_cloud(records: Records) -> Bools:
     return np.asarray(records.desks.labels["desk"] == "developer_cloud")
 
 
