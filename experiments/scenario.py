@@ -34,14 +34,16 @@ import tomli_w
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
+from agents.rules.participation import LeptonParameters
 from agents.rules.pricing import PricingParameters
 from agents.vendor.developer_cloud import DeveloperCloudParameters
-from agents.vendor.leaseback import LeasebackParameters
+from agents.vendor.leaseback import BackstopParameters, BuybackParameters, LeasebackParameters
 from experiments.errors import ScenarioError, nearest
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
 from market.loans import FinanceParameters
+from market.outlook import CapacityParameters, RoadmapParameters
 from market.parameters import Parameters
 from market.tables import TABLE_NAMES, TableError, Tables, load_tables
 from market.tenants import DemandParameters, TenantParameters
@@ -103,6 +105,11 @@ class Scenario(Parameters):
     pricing: PricingParameters = PricingParameters()
     leaseback: LeasebackParameters = LeasebackParameters()
     developer_cloud: DeveloperCloudParameters = DeveloperCloudParameters()
+    lepton: LeptonParameters = LeptonParameters()
+    capacity: CapacityParameters = CapacityParameters()
+    roadmap: RoadmapParameters = RoadmapParameters()
+    buyback: BuybackParameters = BuybackParameters()
+    backstop: BackstopParameters = BackstopParameters()
 
     @model_validator(mode="after")
     def _cap_within_firm(self) -> Scenario:

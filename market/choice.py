@@ -65,6 +65,9 @@ class ChoiceParameters(Parameters):
     all_sellers_known: bool = parameter("choice.all_sellers_known")
     outside_option: bool = parameter("choice.outside_option")
     gumbel_scale: float = parameter("choice.gumbel_scale")
+    pool_switching_factor: float = parameter("choice.pool_switching_factor")
+    pool_user_switching_factor: float = parameter("choice.pool_user_switching_factor")
+    pool_user_forgets: float = parameter("choice.pool_user_forgets")
     readiness_hazard: float = parameter("choice.readiness_hazard")
     readiness_gap_weight: float = parameter("choice.readiness_gap_weight")
 
@@ -95,6 +98,8 @@ class Market:
         size_gpus: GPUs that count for the size variable, ``(suppliers, skus)``.
         value_usd: Value of an offer under linear utility, USD per H100e-hour, ``(suppliers,)``.
         taste_scale: Scale of the fixed taste for a seller.
+        pool: Supplier row of the pool, -1 without.
+        identity_erosion: Part of a seller's quality that pool users do not pay for.
     """
 
     suppliers: Suppliers
@@ -105,6 +110,8 @@ class Market:
     size_gpus: Floats
     value_usd: Floats
     taste_scale: float
+    pool: int = -1
+    identity_erosion: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,13 +182,19 @@ def systematic_utility(
     lock = tenants.lock_in_ln[tenant] * market.lock_left[segment] + tenants.vendor_taste_ln[tenant]
     lock += np.where(tenants.amd_ready[tenant], 0.0, port)
     lock *= market.sku_vendor_is_amd[sku]
+    user = tenants.pool_user[tenant]
+    at_pool = supplier == market.pool
     switch = np.where(tenants.last_supplier[tenant] == supplier, 0.0, tenants.switching_ln[tenant])
+    switch *= np.where(user, parameters.pool_user_switching_factor, 1.0)
+    switch *= np.where(at_pool, parameters.pool_switching_factor, 1.0)
     quality = suppliers.quality_ln[supplier] * tenants.quality_weight[tenant] * parameters.kept_premium[term]
+    quality *= np.where(user, 1.0 - market.identity_erosion, 1.0)
     home = parameters.home_advantage * (tenants.home[tenant] == supplier)
 
     burden = lock + switch - quality - home
     worth = -np.log(effective) if parameters.utility == "log" else market.value_usd[supplier] - effective
     size = parameters.size_pull * np.log(np.maximum(market.size_gpus[supplier, sku], 50.0) / 1000.0)
+    size[at_pool] = 0.0
     utility = tenants.sensitivity[tenant] * (worth - burden) + size
     if market.taste_scale:
         utility += market.taste_scale * gumbel(seed, Purpose.TASTE, 0, tenants.key[tenant], suppliers.key[supplier])

@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from market.arrays import Floats
 
-__all__ = ["DeskOffer", "PriceChange", "Requests", "Review"]
+__all__ = [
+    "CoverGrant",
+    "DeskOffer",
+    "HardwareOrder",
+    "LoanApplication",
+    "LoanOffer",
+    "PoolDecision",
+    "PoolOffer",
+    "PriceChange",
+    "Requests",
+    "Review",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,81 @@ class DeskOffer:
     quota_gpus: float
     salience: float
     readiness_hazard: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolDecision:
+    """A seller's answer to the pool: its chance to join at a review, which a keyed draw decides."""
+
+    join_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOffer:
+    """A pool's offers of the week.
+
+    Attributes:
+        quote_usd: Quote by SKU, USD per GPU-hour ``(skus,)``, NaN where no member sells.
+        merit_order: Members' supplier rows by SKU, cheapest ask first.
+        offered_share: Part of members' free hours on offer.
+        take_rate: Fee on pooled rent.
+        identity_erosion: Part of sellers' quality that pool users do not pay for.
+    """
+
+    quote_usd: Floats
+    merit_order: dict[int, list[int]]
+    offered_share: float
+    take_rate: float
+    identity_erosion: float
+
+
+@dataclass(frozen=True, slots=True)
+class HardwareOrder:
+    """A buyer's wish for GPUs in a round of orders.
+
+    Attributes:
+        work_h100e: Work ordered by SKU, H100 equivalents ``(skus,)``.
+        profit_index: Worth over cost by SKU as the buyer sees it, ``(skus,)``; what is not delivered spills to the
+            next best above 1.
+        enters: Whether a dormant seller would enter.
+    """
+
+    work_h100e: Floats
+    profit_index: Floats
+    enters: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CoverGrant:
+    """A vendor's commitment to rent idle hours.
+
+    Attributes:
+        gpus: GPUs covered, ``(suppliers, skus)``.
+        rate_usd: Rent, USD per GPU-hour ``(skus,)``.
+        last_week: Last week it is paid.
+        rent_share: Share of covered rent that the seller pays for it.
+    """
+
+    gpus: Floats
+    rate_usd: Floats
+    last_week: int
+    rent_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoanApplication:
+    """A request for a loan on delivered GPUs: their capital, USD, and the share of revenue under contract."""
+
+    capital_usd: float
+    contracted_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoanOffer:
+    """A lender's answer: the amount, USD, and the annual rate."""
+
+    amount_usd: float
+    annual_rate: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from market.arrays import Floats
 from market.randomness import Purpose, normal, uniform
-from market.suppliers import DESK
 from market.units import Term
 
 if TYPE_CHECKING:
@@ -67,7 +65,9 @@ def move_demand(model: MarketModel) -> None:
     tenants.own_demand_ln = p.own_persistence * tenants.own_demand_ln + p.own_sd * shock
     state.price_ln += p.price_smoothing * (price_of_work_ln(model) - state.price_ln)
     answer = -p.intensive_elasticity * (state.price_ln - state.opening_price_ln)
-    level = p.growth_ln(week) + state.common_ln + answer[tenants.segment] - p.own_stationary_sd**2 / 2
+    level = (
+        p.growth_ln(week) + p.shock_ln(week) + state.common_ln + answer[tenants.segment] - p.own_stationary_sd**2 / 2
+    )
     now = tenants.size_h100e * np.exp(level + tenants.own_demand_ln)
     tenants.recent_h100e[week % len(tenants.recent_h100e)] = now
     # Without the mean, long terms ratchet: they would be bought at every peak and held through every trough.
@@ -86,8 +86,3 @@ def _learn_amd(model: MarketModel) -> None:
         hazard = hazard + model.desk_offer.readiness_hazard * tries
     draw = uniform(model.seed, Purpose.READINESS, model.week, tenants.key)
     tenants.amd_ready |= draw < hazard[tenants.segment]
-
-
-def desk_rows(model: MarketModel) -> NDArray[np.int64]:
-    """Rows of the vendors' desks in supplier columns."""
-    return np.flatnonzero(model.suppliers.provider_class == DESK)

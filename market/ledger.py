@@ -66,19 +66,22 @@ class Account(IntEnum):
     FEE_INCOME = 12
     HARDWARE_SALES = 13
     INTEREST_INCOME = 14
-    FUNDING = 15
-    SALE_RESULT = 16
-    DEBT_RELIEF = 17
-    EXTERNAL = 18
-    RENT_PAID = 19
-    LEASEBACK_PAID = 20
-    FEE_PAID = 21
-    RUNNING = 22
-    OVERHEAD = 23
-    DEPRECIATION = 24
-    INTEREST_EXPENSE = 25
-    CREDIT_LOSS = 26
-    TAX = 27
+    GUARANTEE_INCOME = 15
+    FUNDING = 16
+    SALE_RESULT = 17
+    DEBT_RELIEF = 18
+    EXTERNAL = 19
+    RENT_PAID = 20
+    LEASEBACK_PAID = 21
+    FEE_PAID = 22
+    GUARANTEE_PAID = 23
+    RUNNING = 24
+    OVERHEAD = 25
+    PROGRAMME = 26
+    DEPRECIATION = 27
+    INTEREST_EXPENSE = 28
+    CREDIT_LOSS = 29
+    TAX = 30
 
     @property
     def label(self) -> str:
@@ -155,9 +158,11 @@ ENTRY_TYPES: Mapping[str, EntryType] = MappingProxyType(
         "pool_rent": _paid("rent of pooled GPUs before the fee", _A.RENT_PAID, _A.POOL_INCOME),
         "pool_fee": _paid("a member's fee to the pool", _A.FEE_PAID, _A.FEE_INCOME),
         "leaseback": _paid("a vendor's rent for leased-back GPUs", _A.LEASEBACK_PAID, _A.LEASEBACK_INCOME),
+        "rent_share": _paid("a seller's share of rent to a vendor that covers it", _A.FEE_PAID, _A.FEE_INCOME),
         # Cost of the business.
         "running": _paid("power, space and repairs", _A.RUNNING, _A.EXTERNAL),
         "overhead": _paid("sales and staff", _A.OVERHEAD, _A.EXTERNAL),
+        "programme": _paid("a vendor's software programme", _A.PROGRAMME, _A.EXTERNAL),
         "tax": _paid("tax on profit", _A.TAX, _A.EXTERNAL),
         "depreciation": _booked("fall of the book value", (_A.DEPRECIATION, _A.GPUS)),
         # Capital.
@@ -178,6 +183,11 @@ ENTRY_TYPES: Mapping[str, EntryType] = MappingProxyType(
         "interest_write_off": _booked(
             "interest never paid", (_A.INTEREST_PAYABLE, _A.DEBT_RELIEF), (_A.CREDIT_LOSS, _A.INTEREST_RECEIVABLE)
         ),
+        "repossession": _booked("GPUs taken for debt", (_A.DEBT, _A.SALE_RESULT), (_A.GPUS, _A.LOANS)),
+        "guarantee": _paid("a vendor's guarantee to a lender", _A.GUARANTEE_PAID, _A.GUARANTEE_INCOME),
+        "unpaid_bills": _paid("bills of a failed seller that nobody pays", _A.EXTERNAL, _A.DEBT_RELIEF),
+        "capital_returned": _paid("cash left to owners", _A.PAID_IN, _A.EQUITY_HELD),
+        "scrap_sale": _paid("used GPUs that leave this market", _A.EXTERNAL, _A.SALE_RESULT),
         "asset_sale": _paid("used GPUs, at their price", _A.GPUS, _A.SALE_RESULT),
         "asset_disposal": _booked("used GPUs, their book value leaves", (_A.SALE_RESULT, _A.GPUS)),
     }

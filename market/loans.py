@@ -63,6 +63,23 @@ class FinanceParameters(Parameters):
     opening_depreciation_years: float = parameter("finance.opening_depreciation_years")
     opening_book_weeks: int = parameter("finance.opening_book_weeks")
     opening_book_minimum: float = parameter("finance.opening_book_minimum")
+    amd_debt_multiple: float = parameter("finance.amd_debt_multiple")
+    default_enabled: bool = parameter("finance.default_enabled")
+    covenant_dscr: float = parameter("finance.covenant_dscr")
+    dscr_memory: float = parameter("finance.dscr_memory")
+    rescue_equity_share: float = parameter("finance.rescue_equity_share")
+    rescue_dscr: float = parameter("finance.rescue_dscr")
+    rescue_limit_share: float = parameter("finance.rescue_limit_share")
+    rescue_service_weeks: int = parameter("finance.rescue_service_weeks")
+    recovery_share: float = parameter("finance.recovery_share")
+    storage_weeks: int = parameter("finance.storage_weeks")
+    buyer_size_multiple: float = parameter("finance.buyer_size_multiple")
+    resale_quote_factor: float = parameter("finance.resale_quote_factor")
+    resale_use: float = parameter("finance.resale_use")
+    resale_discount_per_year: float = parameter("finance.resale_discount_per_year")
+    resale_life_years: float = parameter("finance.resale_life_years")
+    resale_minimum: float = parameter("finance.resale_minimum")
+    resale_maximum: float = parameter("finance.resale_maximum")
 
     @model_validator(mode="after")
     def _ordered_weeks(self) -> Self:
@@ -312,6 +329,10 @@ class LoanBook(_Book):
         self.next_service_week[rows] += self.interval_weeks
         self._keep(self.balance_usd > 0)
 
+    def drop(self, borrower: int) -> None:
+        """Take all tranches of a borrower off the book, as after a default."""
+        self._keep(self.borrower != borrower)
+
     def balance_by_borrower(self, agents: int) -> Floats:
         """Debt by agent, USD, shape ``(agents,)``."""
         return _by(self.borrower, self.balance_usd, agents)
@@ -379,6 +400,10 @@ class AssetBook(_Book):
         for column in (self.gpus, self.book_usd, self.weekly_depreciation_usd):
             column[rows] *= 1.0 - share
         return leaving
+
+    def drop(self, seller: int) -> None:
+        """Take all tranches of a seller off the book, as after a repossession."""
+        self._keep(self.seller != seller)
 
     def book_by_seller(self, agents: int) -> Floats:
         """Book value by agent, USD, shape ``(agents,)``."""

@@ -11,27 +11,30 @@ import mesa
 import numpy as np
 
 from market.accounts import Accounts
-from market.arrays import Floats, frozen
+from market.arrays import Bools, Floats, frozen, ratio
 from market.choice import ChoiceParameters, search_order
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
-from market.decisions import DeskOffer
+from market.decisions import DeskOffer, PoolOffer
 from market.demand import DemandState, price_of_work_ln
+from market.failure import Default, Stored
 from market.forecast import DemandForecast, public_sample
 from market.leases import Leases, no_leases
-from market.loans import FinanceParameters
+from market.ledger import Account
+from market.loans import FinanceParameters, loan_to_value
 from market.offers import OfferBook
-from market.opening import opening_leases, opening_prices, pipeline
+from market.opening import Delivery, opening_ages, opening_leases, opening_prices, pipeline
+from market.outlook import CapacityParameters, OutlookMemory, RoadmapParameters
 from market.randomness import Purpose, agent_keys, normal, uniform
 from market.recorder import Recorder
-from market.suppliers import DESK, HYPERSCALER, NEOCLOUD, SupplierSpec, build_suppliers
-from market.supply import median_prices, own_core_median_ln, partner_median_usd
+from market.suppliers import HYPERSCALER, NEOCLOUD, SupplierSpec, build_suppliers
+from market.supply import median_prices, own_core_median_ln, partner_median_usd, price_new_skus
 from market.tables import Tables
 from market.tenants import DemandParameters, TenantParameters, TenantRow, build_tenants
 from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
 from market.trade import Trades, clear_market
 from market.units import HOURS_PER_WEEK, TERM_NAMES, Term, date_of
-from market.view import MarketView, OwnBooks
+from market.view import MarketView, OwnBooks, OwnFinance
 from market.week import play_week
 
 __all__ = ["AgentBuilder", "MarketModel", "Population", "PricingState", "World"]
@@ -76,6 +79,8 @@ class World:
     software: SoftwareParameters
     costs: CostParameters
     finance: FinanceParameters
+    capacity: CapacityParameters
+    roadmap: RoadmapParameters
     pricing: PricingState
 
 
@@ -91,7 +96,8 @@ class Population:
         agents: Builders of all Mesa agents: sellers, vendors, segments.
         partners: Names of sellers whose firm GPUs stand behind the developer cloud.
         desk_sku: SKU of the developer cloud.
-        firm_lease_usd: Rent of a firm GPU, USD per GPU-hour.
+        firm_lease_usd: Rent of a firm GPU, USD per GPU-hour; ``firm_last_week`` the last week it is paid.
+        cloud, pool: Names of the developer cloud and the pool among the suppliers.
         value_usd: Value of a supplier's offers under linear utility, by name (0 where absent).
     """
 
@@ -100,6 +106,9 @@ class Population:
     partners: Sequence[str]
     desk_sku: str
     firm_lease_usd: float
+    firm_last_week: int
+    cloud: str
+    pool: str
     value_usd: Mapping[str, float]
 
 
@@ -148,13 +157,24 @@ class MarketModel(mesa.Model):
         self.full_cost_usd = full_cost_usd_per_gpu_hour(skus, world.costs)
         self.floor_usd = world.pricing.floor_factor * self.running_usd
         self.new_sku_tightness = world.pricing.new_sku
+        self._equip_roadmap()
         self.maturity = maturity_start(segments, world.software)
-        relative = relative_throughput(skus, segments)
-        self.throughput = throughput(relative, vendor_index(skus), self.maturity)
+        self.opening_maturity = self.maturity.copy()
+        self.maturity_ceiling = np.array([segment.software_ceiling for segment in segments])
+        self.relative_work = relative_throughput(skus, segments)
+        self.throughput = throughput(self.relative_work, vendor_index(skus), self.maturity)
         self.base_throughput = self.throughput.copy()
         self.lock_left = np.ones(len(segments))
         share = np.array([segment.demand_share for segment in segments])
         self.reference_work = share @ self.throughput / share.sum()
+
+    def _equip_roadmap(self) -> None:
+        """Launch and last order week by SKU; a slip moves a chip and its successor."""
+        slip = {"vr": self.world.roadmap.vr_slip_weeks, "mi400": self.world.roadmap.mi400_slip_weeks}
+        late = np.array([slip.get(sku.roadmap_group or "", 0) for sku in self.tables.skus])
+        self.launch_week = np.array([sku.launch_week for sku in self.tables.skus], np.float64) + late
+        last = [np.inf if sku.last_order_week is None else sku.last_order_week for sku in self.tables.skus]
+        self.last_order_week = np.array(last, np.float64)
 
     def _settle(self, population: Population) -> None:
         """Suppliers, their offers, deliveries and the tenants."""
@@ -168,9 +188,20 @@ class MarketModel(mesa.Model):
         opening_prices(
             self.suppliers, self.base_list_usd, self.sku_keys, self.seed, world.pricing.sku_premium_sd, self.floor_usd
         )
-        channel = np.where(self.suppliers.provider_class == DESK, 2, 0).astype(np.int8)
+        self.firm_last_week = population.firm_last_week
+        self.cloud_row, self.pool_row = rows[population.cloud], rows[population.pool]
+        channel = np.zeros(len(self.suppliers), np.int8)
+        channel[self.pool_row], channel[self.cloud_row] = 1, 2
         self.book = OfferBook(channel, len(self.tables.skus))
-        self.pipeline = pipeline(self.tables, rows)
+        shape = self.book.open_gpus.shape
+        self.pool_member = np.zeros(len(self.suppliers), np.bool_)
+        self.pool_offer: PoolOffer | None = None
+        self.pooled_gpus, self.weeks_under_cost = np.zeros(shape), np.zeros(shape, np.int64)
+        self.age_weeks = opening_ages(self.tables, rows, shape)
+        self.stored: list[Stored] = []
+        self.defaults: list[Default] = []
+        self.outlook_memory = OutlookMemory()
+        self.pipeline: list[Delivery] = pipeline(self.tables, rows)
         third_party = self.suppliers.third_party
         self.opening_h100e = float(self.suppliers.available_gpus[third_party].sum(axis=0) @ self.reference_work)
         homes = np.flatnonzero(self.suppliers.provider_class == HYPERSCALER)
@@ -196,6 +227,7 @@ class MarketModel(mesa.Model):
         )
         self.vendors = [agent for agent in members if agent.role == "vendor"]
         self.segments = sorted((agent for agent in members if agent.role == "segment"), key=lambda agent: agent.index)
+        self.lender = next(agent for agent in members if agent.role == "lender")
         self.desk_offer: DeskOffer | None = None
 
     def _open(self) -> None:
@@ -212,9 +244,11 @@ class MarketModel(mesa.Model):
         trades = clear_market(self, (Term.SPOT, Term.ON_DEMAND))
         self._forecast = DemandForecast(self, public_sample(self))
         self.accounts = Accounts(self)
+        self.grant_covers(np.zeros(self.book.open_gpus.shape))
         self.recorder = Recorder(self)
+        self.unmet_h100e = float(trades.unmet_h100e.sum())
         self._see()
-        self.recorder.record(self, trades)
+        self.recorder.record(self, trades, np.zeros(self.book.open_gpus.shape), [])
 
     # -- the week ----------------------------------------------------------------------------------------------------
 
@@ -230,20 +264,24 @@ class MarketModel(mesa.Model):
     def open_week(self) -> None:
         """Begin a week."""
         self.week += 1
+        self.age_weeks += 1.0
         self.accounts.open_week(self.week)
+        if self.week > self.firm_last_week:
+            self.suppliers.firm_gpus[:] = 0.0  # the firm lease is over: its hours are the partners' to sell
 
-    def close_week(self, trades: Trades) -> None:
-        """Update tightness and the public view, record, and hold the identities."""
-        self._tighten(trades)
+    def close_week(self, trades: Trades, retired_gpus: Floats, defaults: list[Default]) -> None:
+        """Update the public view, record, and hold the identities."""
+        self.defaults.extend(defaults)
         self._see()
-        self.recorder.record(self, trades)
+        self.recorder.record(self, trades, retired_gpus, defaults)
         self.accounts.check(self)
 
-    def _tighten(self, trades: Trades) -> None:
+    def tighten(self, trades: Trades) -> None:
         """Smoothed use with turned-away demand, over available GPUs."""
         p, suppliers = self.world.pricing, self.suppliers
+        self.unmet_h100e = float(trades.unmet_h100e.sum())
         available = suppliers.available_gpus
-        used = self.sold_gpus()
+        used = self.sold_gpus() + self.pooled_gpus
         wanted = used + p.turned_away_weight * trades.turned_away_gpus
         now = np.minimum(wanted / np.maximum(available, 1e-300), p.maximum)
         counts = (available > 0.0) & suppliers.third_party[:, None]
@@ -256,7 +294,9 @@ class MarketModel(mesa.Model):
         """GPUs on sale by supplier and SKU: fleets without firm hours, and the developer cloud's cap."""
         listed = np.where(self.suppliers.third_party[:, None], self.suppliers.available_gpus, 0.0)
         if self.desk_offer is not None:
-            listed[self.suppliers.provider_class == DESK, self.desk_offer.sku] = self.desk_offer.cap_gpus
+            # What partners no longer lease back cannot be sold.
+            firm = float(self.suppliers.firm_gpus[:, self.desk_offer.sku].sum())
+            listed[self.cloud_row, self.desk_offer.sku] = min(self.desk_offer.cap_gpus, firm)
         return np.asarray(listed)
 
     def sold_gpus(self) -> Floats:
@@ -272,7 +312,7 @@ class MarketModel(mesa.Model):
 
     def desk_sold_gpus(self) -> float:
         """GPUs that end tenants hold at the developer cloud."""
-        return float(self.sold_gpus()[self.suppliers.provider_class == DESK].sum())
+        return float(self.sold_gpus()[self.cloud_row].sum())
 
     def own_books(self, row: int) -> OwnBooks:
         """What a seller knows of itself."""
@@ -295,6 +335,89 @@ class MarketModel(mesa.Model):
             kept_premium=self.world.choice.kept_premium,
         )
 
+    def own_finance(self, row: int) -> OwnFinance:
+        """A seller's money, and the terms it is offered."""
+        accounts, ledger, finance = self.accounts, self.accounts.ledger, self.world.finance
+        contracted = float(accounts.contracted_share(self)[row])
+        service = float(accounts.weekly_service()[row])
+        share, rate = self._cover_promise(row)
+        return OwnFinance(
+            cash_usd=float(ledger.balance[row, Account.CASH]),
+            weekly_service_usd=service,
+            book_usd=float(ledger.balance[row, Account.GPUS]),
+            contracted_share=contracted,
+            below_covenant=bool(service > 0.0 and accounts.dscr[row] < finance.covenant_dscr),
+            pool_member=bool(self.pool_member[row]),
+            loan_to_value=float(loan_to_value(contracted, finance)) if self.suppliers.borrows[row] else 0.0,
+            overhead_share=self.world.costs.overhead_share_of_revenue,
+            cover_share=share,
+            cover_usd=rate,
+            capex_usd=self.capex_usd,
+            sku_is_amd=self.sku_is_amd,
+        )
+
+    def _cover_promise(self, row: int) -> tuple[Floats, Floats]:
+        """Share of new GPUs that vendors promise a seller to cover, and the rent, as far as it may enter orders."""
+        share, rate = np.zeros(len(self.sku_is_amd)), np.zeros(len(self.sku_is_amd))
+        for desk in (vendor.covers for vendor in self.vendors if vendor.covers is not None):
+            if desk.enters_orders:
+                promised = desk.promised_share(row, self.week)
+                share, rate = share + promised, np.where(promised > 0.0, desk.rate_usd, rate)
+        return share, rate
+
+    def cover_for_loans(self, row: int) -> Floats:
+        """Share of new GPUs under a vendor's cover that lenders count, by SKU."""
+        share = np.zeros(len(self.sku_is_amd))
+        for desk in (vendor.covers for vendor in self.vendors if vendor.covers is not None):
+            if desk.enters_loans:
+                share = share + desk.promised_share(row, self.week)
+        return share
+
+    def grant_covers(self, delivered_gpus: Floats) -> None:
+        """Vendors grant covers over what was delivered, or over standing fleets when a programme starts."""
+        available = np.where(self.suppliers.third_party[:, None], self.suppliers.available_gpus, 0.0)
+        for vendor in self.vendors:
+            grant = vendor.grant_covers(self.week, available, delivered_gpus)
+            if grant is not None:
+                self.accounts.grant(vendor.name.lower(), grant)
+
+    def install(self, gpus: Floats, age_weeks: float) -> None:
+        """GPUs ``(suppliers, skus)`` of an age join fleets; SKUs new to a seller get a price."""
+        s = self.suppliers
+        total = s.installed_gpus + gpus
+        mixed = (s.installed_gpus * self.age_weeks + gpus * age_weeks) / np.maximum(total, 1e-300)
+        self.age_weeks = np.where(total > 0.0, mixed, 0.0)
+        s.installed_gpus = total
+        price_new_skus(self)
+
+    def runs_vendor(self, amd: bool) -> Bools:
+        """Suppliers that can run AMD's (or Nvidia's) GPUs."""
+        return self.suppliers.runs_amd if amd else self.suppliers.runs_nvidia
+
+    def close_seller(self, row: int) -> None:
+        """A failed seller leaves: no fleet, no orders, no offers; its tenants look again next week."""
+        s, lots = self.suppliers, len(self.tables.skus)
+        s.alive[row], self.pool_member[row] = False, False
+        s.installed_gpus[row], s.firm_gpus[row], s.tightness[row] = 0.0, 0.0, 0.0
+        self._release_pooled(row)
+        self.leases = self.leases.keep(self.leases.lot // lots != row)
+        self.pipeline = [order for order in self.pipeline if order.supplier != row]
+        self.book.set_prices(row, np.full(self.book.price_usd.shape[1:], np.nan), self.week)
+        self.book.open_gpus[row] = 0.0
+        self.rank_sellers()
+
+    def _release_pooled(self, row: int) -> None:
+        """Pooled hours that a failed member served end with it: every pooled lease of the SKU loses its part."""
+        skus, leases = len(self.tables.skus), self.leases
+        left = 1.0 - np.nan_to_num(ratio(self.pooled_gpus[row], self.pooled_gpus.sum(axis=0)))
+        pooled = leases.lot // skus == self.pool_row
+        leases.gpus = np.where(pooled, leases.gpus * left[leases.lot % skus], leases.gpus)
+        self.pooled_gpus[row] = 0.0
+
+    def rank_sellers(self) -> None:
+        """Tenants' search orders, after a seller came or went; draws are keyed, so nobody else's place moves by luck."""
+        self.tenants.search_rank = search_order(self.tenants, self.suppliers, self.seed, self.world.choice)
+
     def pricing_luck(self) -> _Luck:
         """Keyed draws of all sellers' pricing this week."""
         key = self.suppliers.key
@@ -307,10 +430,11 @@ class MarketModel(mesa.Model):
         rivals = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
         counts = rivals[:, None] & (s.available_gpus > 0.0)
         weight = np.where(counts, np.sqrt(np.maximum(s.available_gpus, 0.0)), 0.0)
-        premium_kept = 1.0
+        premium_kept = self._premium_kept()
         core = s.list_ln - (s.premium_ln[:, None] + s.sku_premium_ln) * premium_kept
         self._history.append(median_prices(self, rivals))
-        sold, available = self.sold_gpus()[s.third_party].sum(axis=0), s.available_gpus[s.third_party].sum(axis=0)
+        sold = (self.sold_gpus() + self.pooled_gpus)[s.third_party].sum(axis=0)
+        available = s.available_gpus[s.third_party].sum(axis=0)
         self._utilisation.append(np.divide(sold, available, out=np.full(len(sold), np.nan), where=available > 0.0))
         past = {lag: self._history[-min(lag, len(self._history))] for lag in _PRICE_LAGS_WEEKS}
         offer = self.desk_offer
@@ -322,8 +446,8 @@ class MarketModel(mesa.Model):
             median_price_usd={lag: frozen(prices) for lag, prices in past.items()},
             public_utilisation=frozen(self._utilisation[0]),
             delivered_gpus=frozen(s.installed_gpus.sum(axis=0)),
-            announced_gpus=frozen(self._announced()),
-            launch_week=frozen(np.array([sku.launch_week for sku in self.tables.skus], np.float64)),
+            announced_gpus=frozen(self.announced_gpus()),
+            launch_week=frozen(self.launch_week),
             base_list_usd=frozen(self.base_list_usd),
             base_rate=self.world.finance.base_rate,
             core_sum_ln=frozen(np.where(counts, weight * core, 0.0).sum(axis=0)),
@@ -331,6 +455,8 @@ class MarketModel(mesa.Model):
             core_median_ln=frozen(own_core_median_ln(self)),
             neocloud_index_ln=self._neocloud_index(),
             premium_kept=premium_kept,
+            pool_quote_usd=frozen(self._pool_quote()),
+            pool_volume_gpus=frozen(self.pooled_gpus.sum(axis=0)),
             desk=offer,
             desk_free_share=0.0 if offer is None else max(0.0, 1.0 - self.desk_sold_gpus() / offer.cap_gpus),
             desk_partner_gpus=float(s.available_gpus[s.third_party, self.desk_sku].sum()),
@@ -338,7 +464,25 @@ class MarketModel(mesa.Model):
             demand=self._forecast,
         )
 
-    def _announced(self) -> Floats:
+    def _pool_quote(self) -> Floats:
+        """The pool's quotes by SKU, USD; NaN where it sells nothing."""
+        return np.full(len(self.sku_is_amd), np.nan) if self.pool_offer is None else self.pool_offer.quote_usd
+
+    def _premium_kept(self) -> float:
+        """Part of list premia that tenants on short and monthly terms still pay for: pool users pay for less."""
+        if self.pool_offer is None:
+            return 1.0
+        t = self.tenants
+        work = (
+            t.wanted_h100e
+            * t.weight
+            * ((t.term == Term.ON_DEMAND) | (t.term == Term.SPOT) | (t.term == Term.FOUR_WEEKS))
+        )
+        total = float(work.sum())
+        used = float(work[t.pool_user].sum()) / total if total > 0.0 else 0.0
+        return 1.0 - self.pool_offer.identity_erosion * used
+
+    def announced_gpus(self) -> Floats:
         """GPUs ordered and not delivered by SKU."""
         ahead = np.zeros(len(self.tables.skus))
         for order in self.pipeline:

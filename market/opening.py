@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,12 +19,21 @@ from market.randomness import Purpose, exponential, normal, pair_key, uniform
 from market.rows import SellerRow
 from market.suppliers import HYPERSCALER, Suppliers, SupplierSpec
 from market.tables import Tables
-from market.units import TERM_NAMES, TERM_WEEKS, Term
+from market.units import TERM_NAMES, TERM_WEEKS, Term, week_of
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["Delivery", "firm_gpus_by_partner", "opening_leases", "opening_prices", "pipeline", "seller_specs"]
+__all__ = [
+    "Delivery",
+    "entrant_specs",
+    "firm_gpus_by_partner",
+    "opening_ages",
+    "opening_leases",
+    "opening_prices",
+    "pipeline",
+    "seller_specs",
+]
 
 
 _FIXED_TERMS = (Term.THREE_YEARS, Term.ONE_YEAR, Term.FOUR_WEEKS)
@@ -114,6 +124,8 @@ def _seller_spec(
     return SupplierSpec(
         name=row.name,
         provider_class=row.provider_class,
+        vendors=row.vendors,
+        alive=True,
         premium_ln=premium,
         quality_ln=hyperscaler_quality if row.provider_class == "hyperscaler" else premium,
         revision_hazard_per_month=row.revision_hazard_per_month or 0.0,
@@ -123,6 +135,36 @@ def _seller_spec(
         firm_gpus=firm,
         list_usd=posted,
     )
+
+
+def entrant_specs(tables: Tables) -> list[SupplierSpec]:
+    """Dormant sellers from the entrant table: no fleet, all terms, not trading until they enter."""
+    skus = len(tables.skus)
+    return [
+        SupplierSpec(
+            name=row.name,
+            provider_class=row.provider_class,
+            vendors=row.vendors,
+            alive=False,
+            premium_ln=row.price_premium_ln,
+            quality_ln=row.price_premium_ln,
+            revision_hazard_per_month=row.revision_hazard_per_month,
+            offers_term=np.ones(len(TERM_NAMES), np.bool_),
+            installed_gpus=np.zeros(skus),
+            firm_gpus=np.zeros(skus),
+            list_usd=np.full(skus, np.nan),
+        )
+        for row in tables.entrants
+    ]
+
+
+def opening_ages(tables: Tables, rows: Mapping[str, int], shape: tuple[int, ...]) -> Floats:
+    """Age of opening fleets in weeks, ``(suppliers, skus)``, from the month by which half of a fleet was bought."""
+    ages = np.zeros(shape)
+    for fleet in tables.fleets:
+        bought = week_of(date.fromisoformat(f"{fleet.vintage}-01"))
+        ages[rows[fleet.seller], tables.sku_index[fleet.sku]] = max(0, -bought)
+    return ages
 
 
 def pipeline(tables: Tables, rows: Mapping[str, int]) -> list[Delivery]:
@@ -181,12 +223,12 @@ class _Rooms:
         self.key = pair_key(suppliers.key[self.supplier], model.sku_keys[self.sku])
 
     def choices(self, term: int, home: int) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-        """Where a tenant is placed, in order: at home on its term, at home on any, anywhere on its term, anywhere."""
+        """Where a tenant is placed, in order: at home on its term, anywhere on it, and if it is full on any fixed term."""
         own, any_fixed = np.array([term]), np.array(_FIXED_TERMS, np.int64)
         everywhere = np.ones(len(self.lots), np.bool_)
         at_home = self.supplier == home
         places = [(everywhere, own), (everywhere, any_fixed)]
-        return [(at_home, own), (at_home, any_fixed), *places] if home >= 0 else places
+        return [(at_home, own), *places] if home >= 0 else places
 
 
 def opening_leases(model: MarketModel) -> Leases:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,22 @@ from pydantic import BaseModel, ValidationError
 
 from market.rows import SourcedRow, column_declaration
 
-__all__ = ["SUM_TOLERANCE", "Entry", "Line", "Schema", "TableError", "cell_error", "parse", "read", "unknown"]
+__all__ = [
+    "PACKAGED",
+    "SUM_TOLERANCE",
+    "Entry",
+    "Line",
+    "Schema",
+    "TableError",
+    "cell_error",
+    "packaged_files",
+    "parse",
+    "read",
+    "unknown",
+]
+
+PACKAGED = "package:"
+"""Begins the name of a file that ships with the program: ``package:openings/2024-02/fleets.csv``."""
 
 SUM_TOLERANCE = 0.005  # shares are written with two or three decimals
 
@@ -75,7 +91,7 @@ def _allowed(row: type[BaseModel], error: Any) -> str:
         return f"{', '.join(names)}; nearest: {_nearest(error['input'], names)!r}"
     if kind == "less_than_equal" and context["le"] == 1:
         return "0 to 1 (shares and rates: 30 is not 30 %, 0.3 is)"
-    return _ALLOWED[kind].format(**context) if kind in _ALLOWED else str(error["msg"])
+    return _ALLOWED[kind].format(**context) if kind in _ALLOWED else str(error["msg"]).removeprefix("Value error, ")
 
 
 def cell_error(row: type[BaseModel], error: Any, where: str, column: str) -> TableError:
@@ -101,10 +117,10 @@ class Entry:
     row: Any
 
 
-def _text(label: str, path: Any) -> str:
+def _text(label: str, file: Path | Traversable) -> str:
     """Content of a file as UTF-8, a byte order mark removed."""
     try:
-        return str(path.read_bytes().decode("utf-8-sig"))
+        return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise TableError(f"{label}: not UTF-8 text (byte {error.start})") from None
     except OSError as error:
@@ -137,14 +153,41 @@ def _check_header(where: str, header: Sequence[str], row: type[BaseModel]) -> No
             raise TableError(f"{where}: column {column!r} is missing")
 
 
-def read(name: str, schema: Schema, path: Path | None) -> list[Line]:
-    """Lines of a table, from ``path`` or else from the shipped file.
+def _csv_files(folder: Traversable, prefix: str = "") -> Iterator[str]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _csv_files(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".csv"):
+            yield prefix + entry.name
+
+
+def packaged_files() -> list[str]:
+    """Shipped tables as ``package:`` names them, those of other openings included."""
+    return sorted(_csv_files(files("market").joinpath("data")))
+
+
+def _located(name: str, path: Path | str | None) -> tuple[str, Path | Traversable]:
+    """What to call the file of a table in messages, and the file."""
+    shipped = files("market").joinpath("data")
+    if path is None:
+        return f"{name}.csv", shipped.joinpath(f"{name}.csv")
+    written = Path(path).as_posix()
+    if not written.startswith(PACKAGED):
+        return str(path), Path(path)
+    inside, known = written.removeprefix(PACKAGED), packaged_files()
+    if inside not in known:
+        raise unknown(f"data.{name}", "packaged table", inside, known)
+    return written, shipped.joinpath(*inside.split("/"))
+
+
+def read(name: str, schema: Schema, path: Path | str | None) -> list[Line]:
+    """Lines of a table, from ``path`` (a file, or ``package:`` and a shipped one) or else from the usual shipped file.
 
     Raises:
         TableError: no such file, no text, no header, an unknown or missing column, a row of another length.
     """
-    label = str(path) if path else f"{name}.csv"
-    rows = _csv_rows(label, _text(label, path or files("market").joinpath(f"data/{name}.csv")))
+    label, file = _located(name, path)
+    rows = _csv_rows(label, _text(label, file))
     where, header = next(rows, (label, []))
     if not header:
         raise TableError(f"{label}: the file is empty; its first line must name the columns")

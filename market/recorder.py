@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from market.arrays import Floats, column_means, column_medians, ratio, totals
 from market.ledger import Account
-from market.suppliers import DESK, HYPERSCALER, PROVIDER_CLASSES
+from market.suppliers import HYPERSCALER, PROVIDER_CLASSES
 from market.units import HOURS_PER_WEEK, Term
 
 if TYPE_CHECKING:
+    from market.failure import Default
     from market.model import MarketModel
     from market.trade import Trades
 
@@ -22,7 +23,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 class Recorder:
-    """Rows by table: ``seller_week``, ``book_week``, ``segment_week``, ``market_week``, ``desk_week``."""
+    """Rows by table: seller, book, segment, market, desk and default weeks."""
 
     def __init__(self, model: MarketModel) -> None:
         suppliers, tables = model.suppliers, model.tables
@@ -31,13 +32,15 @@ class Recorder:
         self._skus = np.array([sku.name for sku in tables.skus])
         self._vendors = np.array([sku.vendor for sku in tables.skus])
         amd = suppliers.installed_gpus[:, model.sku_is_amd].sum(axis=1)
-        self._heavy = np.where(amd >= 0.5 * np.maximum(suppliers.opening_gpus, 1e-300), "amd", "nvidia")
+        mostly_amd = np.where(suppliers.opening_gpus > 0.0, amd >= 0.5 * suppliers.opening_gpus, ~suppliers.runs_nvidia)
+        self._heavy = np.where(mostly_amd, "amd", "nvidia")
         self._weeks: dict[str, list[Columns]] = {}
 
-    def record(self, model: MarketModel, trades: Trades) -> None:
+    def record(self, model: MarketModel, trades: Trades, retired_gpus: Floats, defaults: list[Default]) -> None:
         """Record the week that closes."""
         held = _holdings(model)
-        self._add("seller_week", model.week, self._seller_week(model, trades, held))
+        self._add("seller_week", model.week, self._seller_week(model, trades, held, retired_gpus))
+        self._add("default_week", model.week, self._default_week(defaults))
         self._add("book_week", model.week, self._book_week(model))
         self._add("segment_week", model.week, self._segment_week(model, trades))
         self._add("market_week", model.week, self._market_week(model, held))
@@ -54,7 +57,7 @@ class Recorder:
             for table, weeks in self._weeks.items()
         }
 
-    def _seller_week(self, model: MarketModel, trades: Trades, held: Columns) -> Columns:
+    def _seller_week(self, model: MarketModel, trades: Trades, held: Columns, retired_gpus: Floats) -> Columns:
         s = model.suppliers
         supplier, sku = np.nonzero((s.installed_gpus > 0.0) & s.third_party[:, None])
         at = (supplier, sku)
@@ -63,7 +66,8 @@ class Recorder:
         new_gpus = signed.gpus_by_lot(lots).reshape(shape)
         new_revenue = totals(signed.lot, signed.gpus * signed.price_usd, lots).reshape(shape) * HOURS_PER_WEEK
         cloud, own_use = held["developer_cloud_gpus"][at], held["vendor_use_gpus"][at]
-        sold, installed = held["sold_gpus"][at], s.installed_gpus[at]
+        sold, installed, pooled = held["sold_gpus"][at], s.installed_gpus[at], model.pooled_gpus[at]
+        quote = np.zeros(len(self._skus)) if model.pool_offer is None else np.nan_to_num(model.pool_offer.quote_usd)
         return {
             "seller": self._names[supplier],
             "provider_class": self._classes[supplier],
@@ -76,14 +80,16 @@ class Recorder:
             "available_gpus": s.available_gpus[at],
             "delivered_gpus": s.delivered_gpus[at],
             "sold_gpus": sold,
-            "pool_gpus": np.zeros(len(sku)),
+            "retired_gpus": retired_gpus[at],
+            "pool_member": model.pool_member[supplier],
+            "pool_gpus": pooled,
             "developer_cloud_gpus": cloud,
             "vendor_use_gpus": own_use,
             "down_gpus": np.zeros(len(sku)),
-            "idle_gpus": s.available_gpus[at] - sold,
+            "idle_gpus": s.available_gpus[at] - sold - pooled,
             "open_gpus": model.book.open_gpus[at],
             "revenue_usd": held["revenue_usd"][at],
-            "pool_revenue_usd": np.zeros(len(sku)),
+            "pool_revenue_usd": pooled * quote[sku] * HOURS_PER_WEEK,
             "new_gpus": new_gpus[at],
             "new_revenue_usd": new_revenue[at],
             "turned_away_gpus": trades.turned_away_gpus[at],
@@ -94,16 +100,19 @@ class Recorder:
 
     def _book_week(self, model: MarketModel) -> Columns:
         accounts, ledger = model.accounts, model.accounts.ledger
-        rows = np.array([*accounts.seller_rows, *accounts.vendor_rows])
-        sellers = len(accounts.seller_rows)
+        rows = np.array([*accounts.seller_rows, *accounts.vendor_rows, accounts.lender_row])
+        sellers, others = len(accounts.seller_rows), len(accounts.vendor_rows) + 1
 
         def week(account: Account) -> Floats:
             return np.asarray(ledger.week_income(account)[rows])
 
         names = np.array(ledger.names)[rows]
-        classes = np.concatenate([self._classes[:sellers], np.full(len(rows) - sellers, "vendor")])
-        heavy = np.concatenate([self._heavy[:sellers], accounts.vendor_names])
-        alive = np.concatenate([model.suppliers.alive[:sellers], np.ones(len(rows) - sellers, np.bool_)])
+        kinds = [*(["vendor"] * (others - 1)), "lender"]
+        classes = np.concatenate([self._classes[:sellers], np.array(kinds)])
+        heavy = np.concatenate([self._heavy[:sellers], accounts.vendor_names, np.array(["none"])])
+        alive = np.concatenate([model.suppliers.alive[:sellers], np.ones(others, np.bool_)])
+        contracted = np.concatenate([accounts.contracted_share(model)[:sellers], np.zeros(others)])
+        cover = np.concatenate([accounts.dscr, np.full(others, np.nan)])
         return {
             "agent": names,
             "provider_class": classes,
@@ -113,6 +122,8 @@ class Recorder:
             "leaseback_usd": week(Account.LEASEBACK_INCOME),
             "running_usd": week(Account.RUNNING),
             "overhead_usd": week(Account.OVERHEAD),
+            "fee_usd": week(Account.FEE_PAID),
+            "fee_income_usd": week(Account.FEE_INCOME),
             "depreciation_usd": week(Account.DEPRECIATION),
             "interest_usd": week(Account.INTEREST_EXPENSE),
             "tax_usd": week(Account.TAX),
@@ -120,9 +131,28 @@ class Recorder:
             "debt_usd": ledger.balance_of(Account.DEBT)[rows],
             "book_value_usd": ledger.balance_of(Account.GPUS)[rows],
             "alive": alive,
+            "contracted_share": contracted,
+            "dscr": cover,
             "hardware_sales_usd": week(Account.HARDWARE_SALES),
             "leaseback_paid_usd": week(Account.LEASEBACK_PAID),
             "developer_cloud_rent_usd": week(Account.DEVELOPER_CLOUD_INCOME),
+            "programme_usd": week(Account.PROGRAMME),
+            "guarantee_paid_usd": week(Account.GUARANTEE_PAID),
+            "credit_loss_usd": week(Account.CREDIT_LOSS),
+        }
+
+    def _default_week(self, defaults: list[Default]) -> Columns:
+        seller = np.array([default.seller for default in defaults], np.int64)
+        return {
+            "seller": self._names[seller],
+            "provider_class": self._classes[seller],
+            "heavy": self._heavy[seller],
+            "cause": np.array([default.cause for default in defaults], "<U16"),
+            "debt_usd": np.array([default.debt_usd for default in defaults], np.float64),
+            "recovered_usd": np.array([default.recovered_usd for default in defaults], np.float64),
+            "guaranteed_usd": np.array([default.guaranteed_usd for default in defaults], np.float64),
+            "loss_usd": np.array([default.loss_usd for default in defaults], np.float64),
+            "gpus": np.array([default.gpus for default in defaults], np.float64),
         }
 
     def _segment_week(self, model: MarketModel, trades: Trades) -> Columns:
@@ -139,6 +169,9 @@ class Recorder:
 
         return {
             "segment": np.array([row.name for row in model.tables.segments]),
+            "tenants": by(t.segment, t.weight),
+            "amd_maturity": model.maturity[1],
+            "amd_ready_share": ratio(by(t.segment, t.weight * t.amd_ready), by(t.segment, t.weight)),
             "wanted_h100e": by(t.segment, t.wanted_h100e * t.weight),
             "held_h100e": by(segment, leases.gpus * model.throughput[segment, sku]),
             "unmet_h100e": trades.unmet_h100e,
@@ -159,9 +192,10 @@ class Recorder:
         members = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
         listed = np.where(members[:, None] & (s.available_gpus > 0.0), np.exp(s.list_ln), np.nan)
         third = s.third_party
+        pooled = model.pooled_gpus.sum(axis=0)
         sold = held["sold_gpus"][third].sum(axis=0)
         available = s.available_gpus[third].sum(axis=0)
-        total = sold + held["developer_cloud_gpus"].sum(axis=0)
+        total = sold + pooled + held["developer_cloud_gpus"].sum(axis=0)
         revenue = held["revenue_usd"][third].sum(axis=0)
         return {
             "sku": self._skus,
@@ -172,7 +206,10 @@ class Recorder:
             "one_year_usd_per_gpu_hour": column_means(model.book.price_usd[members, :, Term.ONE_YEAR]),
             "installed_gpus": s.installed_gpus[third].sum(axis=0),
             "sold_gpus": total,
-            "utilisation": ratio(sold, available),
+            "utilisation": ratio(sold + pooled, available),
+            "pool_gpus": pooled,
+            "pool_quote_usd_per_gpu_hour": model.view.pool_quote_usd,
+            "ordered_gpus": model.announced_gpus(),
         }
 
     def _desk_week(self, model: MarketModel, trades: Trades) -> Columns:
@@ -194,7 +231,7 @@ class Recorder:
 
 
 def _signed_at_desk(model: MarketModel, trades: Trades) -> float:
-    at_desk = model.suppliers.provider_class[trades.leases.lot // len(model.tables.skus)] == DESK
+    at_desk = trades.leases.lot // len(model.tables.skus) == model.cloud_row
     return float(trades.leases.gpus[at_desk].sum())
 
 
@@ -206,7 +243,7 @@ def _holdings(model: MarketModel) -> Columns:
     rent = totals(leases.lot, leases.gpus * model.prices_paid(), model.book.open_gpus.size).reshape(shape)
     firm = np.where(s.third_party[:, None], s.firm_gpus, 0.0)
     share = firm / np.maximum(firm.sum(axis=0), 1e-300)
-    cloud = share * sold[s.provider_class == DESK].sum(axis=0)
+    cloud = share * sold[model.cloud_row]
     return {
         "sold_gpus": sold,
         "revenue_usd": rent * HOURS_PER_WEEK,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from functools import cache
 from typing import Annotated, Any, Literal
 
@@ -11,9 +12,11 @@ from market.units import ProviderClass, Segment, Vendor
 
 __all__ = [
     "DeliveryRow",
+    "EntrantRow",
     "Figures",
     "FleetRow",
     "HardwareRow",
+    "OpeningRow",
     "SegmentRow",
     "SellerRow",
     "Sku",
@@ -33,6 +36,17 @@ def _flag(text: object) -> object:
     return False if text == "unknown" else text
 
 
+def _monday(text: object) -> object:
+    """Weeks run from Monday to Sunday, so an opening begins on one."""
+    try:
+        day = date.fromisoformat(str(text))
+    except ValueError:
+        raise ValueError("a Monday, YYYY-MM-DD") from None
+    if day.weekday() != 0:
+        raise ValueError(f"a Monday, such as {day - timedelta(days=day.weekday())}")
+    return day
+
+
 Flag = Annotated[bool, BeforeValidator(_flag)]
 Month = Annotated[
     str,
@@ -45,12 +59,16 @@ AsOf = Annotated[
         description="a date: YYYY, YYYY-Q1, YYYY-MM or YYYY-MM-DD",
     ),
 ]
+Monday = Annotated[date, BeforeValidator(_monday)]
 Confidence = Literal["high", "medium", "low", "assumption"]
 Share = Annotated[float, _measured("share", ge=0, le=1)]
 Rate = Annotated[float, _measured("1/year", ge=0, le=1)]
 Gpus = Annotated[float, _measured("GPUs", ge=0)]
 UsdMillion = Annotated[float, _measured("million USD", ge=0)]
 Rent = Annotated[float, _measured("USD/GPU-h", gt=0)]
+Tflops = Annotated[float, _measured("TFLOPS", gt=0)]
+PremiumLn = Annotated[float, _measured("ln", ge=-2, le=2)]
+MonthlyHazard = Annotated[float, _measured("1/month", ge=0)]
 Week = Annotated[int, _measured("week")]
 
 
@@ -70,17 +88,22 @@ class SourcedRow(_Row):
 
 
 class Sku(_Row):
-    """One accelerator model as sold; weeks count from June 2025."""
+    """One accelerator model as sold; weeks count from the opening (in the file from June 2025).
+
+    Chips of one ``roadmap_group`` are launched one after another: what delays the first delays the rest.
+    """
 
     name: str
     vendor: Annotated[Vendor, _measured("name")]
+    announced_week: Week
     launch_week: Week
     last_order_week: Week | None = None
+    roadmap_group: Annotated[str, _measured("name")] | None = None
     capex_usd: Annotated[float, _measured("USD/GPU", gt=0)]
     power_kw: Annotated[float, _measured("kW/GPU", gt=0)]
     hbm_gb: Annotated[float, _measured("GB/GPU", gt=0)]
     bandwidth_tb_per_s: Annotated[float, _measured("TB/s", gt=0)]
-    fp8_tflops: Annotated[float, _measured("TFLOPS", gt=0)]
+    fp8_tflops: Tflops
     domain_gpus: Annotated[int, _measured("GPUs", ge=1)]
     scaleup_gb_per_s: Annotated[float, _measured("GB/s", gt=0)]
     nic_gb_per_s: Annotated[float, _measured("GB/s", gt=0)]
@@ -91,6 +114,12 @@ class Figures(Sku):
     """Every quantity that ``hardware.csv`` may hold, those for comparison included."""
 
     owner_cost_usd_per_gpu_hour: Rent | None = None
+    hyperscaler_cost_usd_per_gpu_hour: Rent | None = None
+    running_cost_usd_per_gpu_hour: Rent | None = None
+    bf16_tflops: Tflops | None = None
+    fp6_tflops: Tflops | None = None
+    fp4_tflops: Tflops | None = None
+    tdp_w: Annotated[float, _measured("W/GPU", gt=0)] | None = None
     announced_month: Month | None = None
     volume_month: Month | None = None
     volume_month_late: Month | None = None
@@ -106,14 +135,21 @@ class HardwareRow(SourcedRow):
     used: Flag
 
 
+class OpeningRow(SourcedRow):
+    """When week 0 begins; weeks of deliveries count from there."""
+
+    name: str
+    start_date: Monday
+
+
 class SellerRow(SourcedRow):
     """A seller; the premium is against the median list price of its own class."""
 
     name: str
     provider_class: ProviderClass
     vendors: Literal["nvidia", "amd", "both"]
-    price_premium_ln: Annotated[float, _measured("ln", ge=-2, le=2)] | None = None
-    revision_hazard_per_month: Annotated[float, _measured("1/month", ge=0)] | None = None
+    price_premium_ln: PremiumLn | None = None
+    revision_hazard_per_month: MonthlyHazard | None = None
     pricing_rule: str | None = None
     contestable_share: Share
     contracted_share: Share | None = None
@@ -124,6 +160,17 @@ class SellerRow(SourcedRow):
     loan_rate: Rate | None = None
     loan_to_value: Share | None = None
     cash_usd_m: UsdMillion | None = None
+
+
+class EntrantRow(SourcedRow):
+    """A seller that does not exist yet: what it would be if it entered, with no GPUs and this much cash."""
+
+    name: str
+    provider_class: ProviderClass
+    vendors: Literal["nvidia", "amd", "both"]
+    price_premium_ln: PremiumLn
+    revision_hazard_per_month: MonthlyHazard
+    cash_usd_m: UsdMillion
 
 
 class FleetRow(SourcedRow):
@@ -147,7 +194,7 @@ class FleetRow(SourcedRow):
 
 
 class DeliveryRow(SourcedRow):
-    """GPUs already ordered in June 2025, before the contestable share."""
+    """GPUs already ordered at the opening, before the contestable share."""
 
     seller: str
     sku: str

@@ -36,6 +36,8 @@ class SupplierSpec:
     Attributes:
         name: Unique name.
         provider_class: One of ``PROVIDER_CLASSES``.
+        vendors: Whose GPUs it runs: nvidia, amd or both.
+        alive: Whether it trades from the start; entrants do not.
         premium_ln: Stable list premium of the seller against the base list, ln.
         quality_ln: Quality as tenants see it, ln USD.
         revision_hazard_per_month: Mean rate of list revisions.
@@ -47,6 +49,8 @@ class SupplierSpec:
 
     name: str
     provider_class: str
+    vendors: str
+    alive: bool
     premium_ln: float
     quality_ln: float
     revision_hazard_per_month: float
@@ -67,6 +71,8 @@ class Suppliers:
     names: list[str]
     key: NDArray[np.uint64]
     provider_class: NDArray[np.int8]
+    runs_nvidia: NDArray[np.bool_]
+    runs_amd: NDArray[np.bool_]
     premium_ln: Floats
     quality_ln: Floats
     revision_hazard_per_month: Floats
@@ -123,12 +129,14 @@ def build_suppliers(specs: Sequence[SupplierSpec], skus: int) -> Suppliers:
         names=names,
         key=agent_keys(names),
         provider_class=np.array([PROVIDER_CLASSES.index(spec.provider_class) for spec in specs], np.int8),
+        runs_nvidia=np.array([spec.vendors != "amd" for spec in specs]),
+        runs_amd=np.array([spec.vendors != "nvidia" for spec in specs]),
         premium_ln=np.array([spec.premium_ln for spec in specs]),
         quality_ln=np.array([spec.quality_ln for spec in specs]),
         revision_hazard_per_month=np.array([spec.revision_hazard_per_month for spec in specs]),
         offers_term=np.array([spec.offers_term for spec in specs], np.bool_),
         opening_gpus=installed.sum(axis=1),
-        alive=np.ones(len(specs), np.bool_),
+        alive=np.array([spec.alive for spec in specs], np.bool_),
         installed_gpus=installed,
         firm_gpus=np.array([spec.firm_gpus for spec in specs], np.float64).reshape(shape),
         sku_premium_ln=np.zeros(shape),

@@ -1,11 +1,11 @@
 """The tables of the opening state: read, checked row by row, replaceable, each cell with an address.
 
-Five CSV files in ``data/`` (beside ``parameters.csv``) say what exists in June 2025: hardware, sellers, fleets,
-deliveries already ordered, and demand segments. Each row carries date, source and confidence; the row types of
-`market.rows` carry the unit of each column. A blank is missing, never zero.
+CSV files in ``data/`` (beside ``parameters.csv``) say what exists in June 2025: the date of the opening, hardware,
+sellers, possible entrants, fleets, deliveries already ordered, and demand segments. Each row carries date, source and
+confidence; the row types of `market.rows` carry the unit of each column. A blank is missing, never zero.
 
-A scenario may replace any table by a file of its own, or change single cells such as
-``data.hardware.MI355X.capex_usd`` or ``data.fleets.CoreWeave.H100.gpus``.
+A scenario may replace any table by a file of its own or by another shipped one (``package:openings/2024-02/...``), or
+change single cells such as ``data.hardware.MI355X.capex_usd`` or ``data.fleets.CoreWeave.H100.gpus``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import date, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -23,24 +24,29 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from market.parameters import ParameterRow, parameter_rows
-from market.reading import SUM_TOLERANCE, Entry, Line, Schema, TableError, cell_error, parse, read, unknown
+from market.reading import PACKAGED, SUM_TOLERANCE, Entry, Line, Schema, TableError, cell_error, parse, read, unknown
 from market.rows import (
     DeliveryRow,
+    EntrantRow,
     Figures,
     FleetRow,
     HardwareRow,
+    OpeningRow,
     SegmentRow,
     SellerRow,
     Sku,
     column_units,
 )
-from market.units import SEGMENTS
+from market.units import SEGMENTS, week_of
 
 __all__ = [
+    "PACKAGED",
     "TABLE_NAMES",
     "DeliveryRow",
+    "EntrantRow",
     "FleetRow",
     "HardwareRow",
+    "OpeningRow",
     "SegmentRow",
     "SellerRow",
     "Sku",
@@ -58,8 +64,10 @@ def _columns(row: type[BaseModel], prefix: str) -> tuple[str, ...]:
 
 
 _SCHEMAS: Mapping[str, Schema] = {
+    "opening": Schema(OpeningRow, ("name",)),
     "hardware": Schema(HardwareRow, ("sku", "quantity")),
     "sellers": Schema(SellerRow, ("name",)),
+    "entrants": Schema(EntrantRow, ("name",), may_be_empty=True),
     "fleets": Schema(FleetRow, ("seller", "sku"), (_columns(FleetRow, "term_split_"),)),
     "deliveries": Schema(DeliveryRow, ("seller", "sku", "week"), may_be_empty=True),
     "segments": Schema(
@@ -87,22 +95,27 @@ def _check_figure(entry: Entry) -> None:
                 raise cell_error(Figures, error, f"{where}, {row.quantity}", "value") from None
 
 
-def _skus(entries: Iterable[Entry]) -> tuple[Sku, ...]:
-    """The SKUs in the order of their first rows, from the figures in use."""
+def _skus(entries: Iterable[Entry], start_week: int) -> tuple[Sku, ...]:
+    """The SKUs in the order of their first rows, from the figures in use; their weeks count from the opening."""
     figures: dict[str, dict[str, str]] = {}
     for entry in entries:
         _check_figure(entry)
         figure = figures.setdefault(entry.row.sku, {})
         if entry.row.used and entry.row.value and entry.row.quantity in Sku.model_fields:
             figure[entry.row.quantity] = entry.row.value
-    return tuple(_sku(name, figure) for name, figure in figures.items())
+    return tuple(_sku(name, figure, start_week) for name, figure in figures.items())
 
 
-def _sku(name: str, figure: Mapping[str, str]) -> Sku:
+_WEEKS = [column for column, unit in column_units(Sku).items() if unit == "week"]
+
+
+def _sku(name: str, figure: Mapping[str, str], start_week: int) -> Sku:
     for quantity, field in Sku.model_fields.items():
         if field.is_required() and quantity not in (*figure, "name"):
             raise TableError(f"table hardware: {name} has no row of {quantity} with used = yes")
-    return Sku.model_validate({"name": name, **figure})
+    sku = Sku.model_validate({"name": name, **figure})
+    weeks = {column: getattr(sku, column) for column in _WEEKS}
+    return sku.model_copy(update={column: week - start_week for column, week in weeks.items() if week is not None})
 
 
 def _joined(entries: list[Entry], column: str, known: Iterable[str], *, strict: bool) -> list[Entry]:
@@ -113,6 +126,27 @@ def _joined(entries: list[Entry], column: str, known: Iterable[str], *, strict: 
         if strict and name not in names:
             raise unknown(f"{entry.line.where}, column {column}", column, name, names)
     return [entry for entry in entries if getattr(entry.row, column) in names]
+
+
+def _start_date(entries: list[Entry], fleets: Iterable[Entry]) -> date:
+    """First day of the opening; no fleet may be younger, as if one table of another opening had been left behind."""
+    if len(entries) != 1:
+        raise TableError(f"{entries[1].line.where}: a second opening; one row is allowed")
+    start: date = entries[0].row.start_date
+    for entry in fleets:
+        if entry.row.vintage > f"{start:%Y-%m}":
+            where = f"{entry.line.where}, column vintage"
+            raise TableError(f"{where}: {entry.row.vintage!r}; allowed: up to the month of the opening, {start:%Y-%m}")
+    return start
+
+
+def _check_entrants(entrants: Iterable[Entry], sellers: Iterable[Entry]) -> None:
+    """An entrant has a name of its own: luck goes by name."""
+    taken = {entry.row.name: entry.line.where for entry in sellers}
+    for entry in entrants:
+        if entry.row.name in taken:
+            where = f"{entry.line.where}, column name"
+            raise TableError(f"{where}: {entry.row.name!r} is a seller already, at {taken[entry.row.name]}")
 
 
 def _join(entries: dict[str, list[Entry]], skus: Sequence[str], replaced: frozenset[str]) -> dict[str, list[Entry]]:
@@ -151,7 +185,9 @@ def _in_order(entries: list[Entry]) -> list[Entry]:
 def _build(lines: Mapping[str, Iterable[Line]], replaced: frozenset[str]) -> Tables:
     """Tables from lines: each table by itself, then one against another."""
     entries = {name: parse(schema, lines[name]) for name, schema in _SCHEMAS.items()}
-    skus = _skus(entries["hardware"])
+    start = _start_date(entries["opening"], entries["fleets"])
+    _check_entrants(entries["entrants"], entries["sellers"])
+    skus = _skus(entries["hardware"], week_of(start))
     entries["segments"] = _in_order(entries["segments"])
     entries = _join(entries, [sku.name for sku in skus], replaced)
     rows = {name: tuple(entry.row for entry in entries[name]) for name in _SCHEMAS}
@@ -163,18 +199,22 @@ class Tables:
     """The opening state. GPU counts are unscaled: multiply by the seller's ``contestable_share``.
 
     Attributes:
-        skus: hardware in use, in the order of the file; index by ``sku_index``.
-        hardware: all figures behind it, second ones included.
+        skus: hardware in use, in the order of the file, weeks counted from the opening; index by ``sku_index``.
+        opening: one row, the date of week 0.
+        hardware: all figures behind ``skus``, second ones included, weeks counted from June 2025.
         sellers: sellers with a fleet.
+        entrants: sellers that may enter later.
         fleets: one row per seller and SKU.
-        deliveries: one row per seller, SKU and week, from week 1 on.
+        deliveries: one row per seller, SKU and week of the opening's calendar, from week 1 on.
         segments: in the order of ``market.units.SEGMENTS``.
         lines: the rows as written, by table.
     """
 
     skus: tuple[Sku, ...]
+    opening: tuple[OpeningRow, ...]
     hardware: tuple[HardwareRow, ...]
     sellers: tuple[SellerRow, ...]
+    entrants: tuple[EntrantRow, ...]
     fleets: tuple[FleetRow, ...]
     deliveries: tuple[DeliveryRow, ...]
     segments: tuple[SegmentRow, ...]
@@ -184,6 +224,19 @@ class Tables:
     def sku_index(self) -> dict[str, int]:
         """Position of each SKU by name."""
         return {sku.name: index for index, sku in enumerate(self.skus)}
+
+    @property
+    def start_week(self) -> int:
+        """Week of the opening on the calendar of `market.units`: 0 in June 2025, negative before."""
+        return week_of(self.opening[0].start_date)
+
+    def date_of(self, week: int) -> date:
+        """Monday on which a week of this opening's calendar begins."""
+        return self.opening[0].start_date + timedelta(weeks=week)
+
+    def week_of(self, day: date) -> int:
+        """Week of this opening's calendar that contains ``day``."""
+        return week_of(day) - self.start_week
 
     def digest(self) -> str:
         """SHA-256 of the content of all tables, ``parameters.csv`` included; layout of the files does not count."""
@@ -236,12 +289,14 @@ def _cell_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def load_tables(replacements: Mapping[str, Path] = MappingProxyType({})) -> Tables:
+def load_tables(replacements: Mapping[str, Path | str] = MappingProxyType({})) -> Tables:
     """The shipped tables, some replaced by files of the same columns (those with a default may be left out).
 
     Args:
-        replacements: file by table name. Replacing sellers or fleets by a part leaves the other sellers out of
-            all tables; replacing deliveries by a header alone means that nothing is on order.
+        replacements: file by table name; ``package:`` begins the name of a shipped file, such as
+            ``package:openings/2024-02/fleets.csv``. Replacing sellers or fleets by a part leaves the other sellers
+            out of all tables; replacing deliveries or entrants by a header alone means that nothing is on order and
+            nobody enters.
 
     Raises:
         TableError: in one line, the first thing wrong.

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import model_validator
 
 from market.arrays import Floats
 from market.parameters import Parameters, parameter
@@ -48,7 +49,17 @@ class TenantParameters(Parameters):
 class DemandParameters(Parameters):
     """How wanted work moves over time and answers to prices."""
 
-    growth_per_year: float = parameter("demand.growth_per_year")
+    growth_first_per_year: float = parameter("demand.growth_first_per_year")
+    growth_peak_per_year: float = parameter("demand.growth_peak_per_year")
+    growth_final_per_year: float = parameter("demand.growth_final_per_year")
+    growth_rise_week: int = parameter("demand.growth_rise_week")
+    growth_peak_week: int = parameter("demand.growth_peak_week")
+    growth_fall_week: int = parameter("demand.growth_fall_week")
+    growth_final_week: int = parameter("demand.growth_final_week")
+    regime: bool = parameter("demand.regime")
+    shock_week: int = parameter("demand.shock_week")
+    shock_size: float = parameter("demand.shock_size")
+    shock_recovery_per_week: float = parameter("demand.shock_recovery_per_week")
     common_persistence: float = parameter("demand.common_persistence")
     common_sd: float = parameter("demand.common_sd")
     own_persistence: float = parameter("demand.own_persistence")
@@ -63,8 +74,32 @@ class DemandParameters(Parameters):
         return float(self.own_sd / np.sqrt(1.0 - self.own_persistence**2))
 
     def growth_ln(self, week: int) -> float:
-        """Cumulated growth of wanted work (ln) from week 0 to ``week`` at constant prices."""
-        return self.growth_per_year * week / WEEKS_PER_YEAR
+        """Cumulated growth of wanted work (ln) from week 0 to ``week`` at constant prices.
+
+        The yearly rate is the first value until the rise, then linear to the peak, flat, linear to the final value.
+        """
+        if not self.regime:
+            return self.growth_first_per_year * week / WEEKS_PER_YEAR
+        knots = [self.growth_rise_week, self.growth_peak_week, self.growth_fall_week, self.growth_final_week]
+        rates = [self.growth_first_per_year, *[self.growth_peak_per_year] * 2, self.growth_final_per_year]
+        weeks = np.unique(np.clip([0, *knots, week], 0, week))
+        # The trapezoid rule is exact between knots of a piecewise linear rate.
+        return float(np.trapezoid(np.interp(weeks, knots, rates), weeks)) / WEEKS_PER_YEAR
+
+    def shock_ln(self, week: int) -> float:
+        """The dated demand shock in a week, ln; it fades from its week on."""
+        if week < self.shock_week or not self.shock_size:
+            return 0.0
+        left = (1.0 - self.shock_recovery_per_week) ** (week - self.shock_week)
+        return float(np.log1p(self.shock_size * left))
+
+    @model_validator(mode="after")
+    def _knots_in_order(self) -> DemandParameters:
+        """The weeks of the growth regime follow each other."""
+        knots = (self.growth_rise_week, self.growth_peak_week, self.growth_fall_week, self.growth_final_week)
+        if list(knots) != sorted(knots):
+            raise ValueError("growth_rise_week, _peak_week, _fall_week and _final_week must not decrease")
+        return self
 
 
 @dataclass(slots=True)
@@ -84,6 +119,7 @@ class Tenants:
         switching_ln: Cost of a seller other than the last, ln USD.
         quality_weight: Weight of seller quality.
         home: Supplier index of the home hyperscaler, -1 without.
+        pool_user: Whether the tenant bought from the pool and still knows it.
         amd_ready: Whether the tenant can run on ROCm without porting.
         own_demand_ln: State of the tenant's own demand.
         wanted_h100e: Work wanted this week, per tenant.
@@ -105,6 +141,7 @@ class Tenants:
     switching_ln: Floats
     quality_weight: Floats
     home: NDArray[np.int16]
+    pool_user: NDArray[np.bool_]
     amd_ready: NDArray[np.bool_]
     own_demand_ln: Floats
     wanted_h100e: Floats
@@ -246,6 +283,7 @@ def build_tenants(
         home=_homes(
             seed, key, parameters.home_share, homes, np.zeros(0, np.uint64) if home_keys is None else home_keys
         ),
+        pool_user=np.zeros(rows, np.bool_),
         amd_ready=uniform(seed, Purpose.AMD_READY, 0, key) < parameters.amd_ready_share,
         own_demand_ln=own,
         wanted_h100e=wanted,

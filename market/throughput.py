@@ -33,6 +33,15 @@ class SoftwareParameters(Parameters):
     large_inference_start: float = parameter("software.large_inference_start")
     fine_tuning_start: float = parameter("software.fine_tuning_start")
     pre_training_start: float = parameter("software.pre_training_start")
+    maturity_speed: float = parameter("software.maturity_speed")
+    maturity_use_weight: float = parameter("software.maturity_use_weight")
+    maturity_use_reference: float = parameter("software.maturity_use_reference")
+    programme_spending: float = parameter("software.programme_spending")
+    programme_usd_per_week: float = parameter("software.programme_usd_per_week")
+    frontier_decay: float = parameter("software.frontier_decay")
+    maturity_moves: bool = parameter("software.maturity_moves")
+    use_raises_maturity: bool = parameter("software.use_raises_maturity")
+    maturity_enters_choice: bool = parameter("software.maturity_enters_choice")
 
 
 def _column(rows: Sequence[Sku] | Sequence[SegmentRow], name: str) -> NDArray[np.float64]:

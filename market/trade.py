@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from market.arrays import Floats, Ints, totals
+from market.arrays import Bools, Floats, Ints, ratio, totals
 from market.choice import (
     Market,
     candidate_pairs,
@@ -16,10 +16,10 @@ from market.choice import (
     systematic_utility,
     weekly_shocks,
 )
+from market.clearing.pool import PoolLot
 from market.clearing.posted import Outcome, Queue, clear
 from market.leases import OPEN_ENDED, Leases
 from market.randomness import Purpose, uniform
-from market.suppliers import DESK
 from market.units import HOURS_PER_WEEK, TERM_WEEKS, Term
 from market.view import PricingLuck
 
@@ -62,6 +62,7 @@ def quote(model: MarketModel) -> None:
     changes = [
         (row, seller.price(model.own_books(row), view, PricingLuck(luck.noise[row], float(luck.revision[row]))))
         for row, seller in model.sellers
+        if suppliers.alive[row]
     ]
     for row, change in changes:
         held = suppliers.available_gpus[row] > 0.0
@@ -70,17 +71,58 @@ def quote(model: MarketModel) -> None:
         suppliers.list_ln[row] = change.list_ln
         book.set_prices(row, change.price_usd, model.week)
     _post_desk(model)
+    _post_pool(model)
+
+
+def _spare_share(model: MarketModel) -> Floats:
+    """Free part of each lot at last close, ``(suppliers, skus)``."""
+    return np.nan_to_num(ratio(model.book.open_gpus, model.suppliers.available_gpus))
+
+
+def _review_members(model: MarketModel) -> None:
+    """Sellers of Nvidia GPUs decide on membership; a keyed draw meets each one's chance to join."""
+    s = model.suppliers
+    nvidia = np.where(~model.sku_is_amd, s.available_gpus, 0.0).sum(axis=1)
+    spare = np.where(~model.sku_is_amd, model.book.open_gpus, 0.0).sum(axis=1)
+    spare_share = np.nan_to_num(ratio(spare, nvidia))
+    luck = uniform(model.seed, Purpose.POOL, model.week, s.key)
+    model.pool_member[:] = False
+    for row, seller in model.sellers:
+        if s.alive[row] and nvidia[row] > 0.0:
+            chance = seller.join_pool(model.own_books(row), float(spare_share[row])).join_probability
+            model.pool_member[row] = luck[row] < chance
+
+
+def _post_pool(model: MarketModel) -> None:
+    """Members post their asks, and the pool its quotes; without members there is no offer and nothing changes."""
+    operators = [vendor for vendor in model.vendors if vendor.pool is not None]
+    if any(vendor.pool_reviews(model.week) for vendor in operators):
+        _review_members(model)
+    model.pool_offer = None
+    if model.pool_member.any():
+        spare_share = _spare_share(model)
+        asks = np.full(model.book.open_gpus.shape, np.nan)
+        for row, seller in model.sellers:
+            if model.pool_member[row]:
+                asks[row] = np.where(model.sku_is_amd, np.nan, seller.ask(model.own_books(row), spare_share[row]))
+        spare = np.where(model.pool_member[:, None], model.book.open_gpus, 0.0)
+        volume = model.pooled_gpus.sum(axis=0)
+        offers = [vendor.pool_offer(model.week, asks, spare, volume, ~model.sku_is_amd) for vendor in operators]
+        model.pool_offer = next((offer for offer in offers if offer is not None), None)
+    prices = np.full(model.book.price_usd.shape[1:], np.nan)
+    if model.pool_offer is not None:
+        prices[:, [Term.SPOT, Term.ON_DEMAND]] = model.pool_offer.quote_usd[:, None]
+    model.book.set_prices(model.pool_row, prices, model.week)
 
 
 def _post_desk(model: MarketModel) -> None:
     """Post the developer cloud's offer of the week, or close it."""
     offers = [offer for vendor in model.vendors if (offer := vendor.desk_offer(model.view)) is not None]
     model.desk_offer = offers[0] if offers else None
-    for row in np.flatnonzero(model.suppliers.provider_class == DESK):
-        prices = np.full(model.book.price_usd.shape[1:], np.nan)
-        if model.desk_offer is not None:
-            prices[model.desk_offer.sku, [Term.SPOT, Term.ON_DEMAND]] = model.desk_offer.price_usd
-        model.book.set_prices(int(row), prices, model.week)
+    prices = np.full(model.book.price_usd.shape[1:], np.nan)
+    if model.desk_offer is not None:
+        prices[model.desk_offer.sku, [Term.SPOT, Term.ON_DEMAND]] = model.desk_offer.price_usd
+    model.book.set_prices(model.cloud_row, prices, model.week)
 
 
 def held_work(model: MarketModel) -> Floats:
@@ -101,7 +143,9 @@ def expire_and_review(model: MarketModel) -> None:
     for segment in model.segments:
         reviewing[segment.review(tenants, model.seed, week).tenants] = True
     on_demand = leases.term == Term.ON_DEMAND
-    ends = (leases.end_week <= week) | (leases.term == Term.SPOT) | (on_demand & reviewing[leases.tenant])
+    weekly = (leases.term == Term.SPOT) | (leases.lot // len(model.tables.skus) == model.pool_row)
+    ends = (leases.end_week <= week) | weekly | (on_demand & reviewing[leases.tenant])
+    model.pooled_gpus = np.zeros(model.book.open_gpus.shape)
     model.leases = leases = leases.keep(~ends)
     held = held_work(model)
     excess = held > model.world.clearing.shrink_threshold * tenants.wanted_h100e
@@ -120,6 +164,8 @@ def choice_market(model: MarketModel) -> Market:
         size_gpus=model.listed_gpus(),
         value_usd=model.value_usd,
         taste_scale=model.world.tenants.taste_scale,
+        pool=model.pool_row,
+        identity_erosion=0.0 if model.pool_offer is None else model.pool_offer.identity_erosion,
     )
 
 
@@ -142,15 +188,28 @@ def clear_market(model: MarketModel, terms: tuple[Term, ...] = tuple(Term)) -> T
     ranking = rank_offers(
         pairs, utility, outside, shocks, model.world.choice.gumbel_scale, model.world.clearing.offers_tried_maximum
     )
-    outcome = clear(_queue(model, rows, need, ranking), model.book.open_gpus.ravel(), model.world.clearing)
+    queue = _queue(model, rows, need, ranking)
+    outcome = clear(queue, model.book.open_gpus.ravel(), model.world.clearing, _pool_lots(model))
     signed = _sign(model, rows, ranking, outcome)
     log_sum = np.log1p(totals(pairs.position, np.exp(np.minimum(utility - outside[pairs.position], 700.0)), len(rows)))
     trades = _trades(model, rows, ranking, outcome, signed, log_sum)
     _remember(model, rows, ranking, outcome)
     model.leases = model.leases.joined(signed)
-    taken = signed.gpus_by_lot(lots).reshape(model.book.open_gpus.shape)
+    model.pooled_gpus = outcome.pooled_gpus.reshape(model.book.open_gpus.shape)
+    taken = signed.gpus_by_lot(lots).reshape(model.book.open_gpus.shape) + model.pooled_gpus
     model.book.open_gpus[:] = np.maximum(model.book.open_gpus - taken, 0.0)
     return trades
+
+
+def _pool_lots(model: MarketModel) -> list[PoolLot]:
+    """The pool's lots with their members in merit order."""
+    offer, skus = model.pool_offer, len(model.tables.skus)
+    if offer is None:
+        return []
+    return [
+        PoolLot(model.pool_row * skus + sku, np.array(members, np.int64) * skus + sku, offer.offered_share)
+        for sku, members in offer.merit_order.items()
+    ]
 
 
 def _requests(model: MarketModel, terms: tuple[Term, ...]) -> tuple[Ints, Floats]:
@@ -175,7 +234,7 @@ def _queue(model: MarketModel, rows: Ints, need: Floats, ranking: Ints) -> Queue
     supplier, sku = np.divmod(np.maximum(ranking, 0), skus)
     quota = np.full(ranking.shape, np.inf)
     if model.desk_offer is not None:
-        at_desk = (model.suppliers.provider_class[supplier] == DESK) & (ranking >= 0)
+        at_desk = (supplier == model.cloud_row) & (ranking >= 0)
         room = np.maximum(model.desk_offer.quota_gpus - _desk_holdings(model)[rows], 0.0) * weight
         quota = np.where(at_desk, room[:, None], np.inf)
     return Queue(
@@ -190,7 +249,7 @@ def _queue(model: MarketModel, rows: Ints, need: Floats, ranking: Ints) -> Queue
 def _desk_holdings(model: MarketModel) -> Floats:
     """GPUs per tenant already held at desks, ``(rows,)``."""
     leases, tenants = model.leases, model.tenants
-    at_desk = model.suppliers.provider_class[leases.lot // len(model.tables.skus)] == DESK
+    at_desk = leases.lot // len(model.tables.skus) == model.cloud_row
     return np.asarray(totals(leases.tenant, leases.gpus * at_desk, len(tenants)) / tenants.weight)
 
 
@@ -224,7 +283,7 @@ def _trades(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome, sig
     first = ranking[np.arange(len(rows)), np.argmax(outcome.taken_gpus > 0.0, axis=1)] // skus
     last = tenants.last_supplier[rows]
     switches = signs & (last >= 0) & (first != last)
-    at_desk = (ranking >= 0) & (model.suppliers.provider_class[np.maximum(ranking, 0) // skus] == DESK)
+    at_desk = (ranking >= 0) & (np.maximum(ranking, 0) // skus == model.cloud_row)
     return Trades(
         leases=signed,
         turned_away_gpus=outcome.turned_away_gpus.reshape(model.book.open_gpus.shape),
@@ -263,8 +322,18 @@ def _remember(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome) -
     tenants.last_supplier[rows[signs]] = (first[signs] // skus).astype(np.int16)
     on_amd = (took & model.sku_is_amd[np.maximum(ranking, 0) % skus]).any(axis=1)
     tenants.amd_ready[rows[on_amd]] = True
+    _remember_pool(model, rows, (took & (np.maximum(ranking, 0) // skus == model.pool_row)).any(axis=1))
     wanted = tenants.wanted_h100e[rows] * tenants.weight[rows]
     failed = outcome.left_h100e > model.world.clearing.need_threshold * wanted
     cap = model.world.choice.search_extra_maximum
     more = np.minimum(tenants.failures[rows].astype(np.int64) + 1, min(cap, 255))
     tenants.failures[rows] = np.where(failed, more, 0).astype(np.uint8)
+
+
+def _remember_pool(model: MarketModel, rows: Ints, bought: Bools) -> None:
+    """Who bought from the pool is its user and forgets it by a keyed draw."""
+    tenants = model.tenants
+    if tenants.pool_user.any():
+        forgets = uniform(model.seed, Purpose.FORGET, model.week, tenants.key) < model.world.choice.pool_user_forgets
+        tenants.pool_user &= ~forgets
+    tenants.pool_user[rows[bought]] = True

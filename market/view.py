@@ -13,7 +13,7 @@ from datetime import date
 from market.arrays import Bools, Floats
 from market.decisions import DeskOffer
 
-__all__ = ["MarketView", "OwnBooks", "PricingLuck"]
+__all__ = ["MarketView", "OwnBooks", "OwnFinance", "PricingLuck"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,8 @@ class MarketView:
         core_median_ln: Median list price without premia, ``(skus,)``; NaN where nobody sells.
         neocloud_index_ln: Median neocloud quote for the H100 without premia over the base list, ln.
         premium_kept: Part of list premia that tenants still pay for.
+        pool_quote_usd: The pool's quotes of last week, NaN where it sold nothing, ``(skus,)``.
+        pool_volume_gpus: GPUs it sold, ``(skus,)``.
         desk: The developer cloud's offer of last week, None while closed.
         desk_free_share: Part of that offer nobody took.
         desk_partner_gpus: Third-party GPUs of the desk's SKU.
@@ -61,6 +63,8 @@ class MarketView:
     core_median_ln: Floats
     neocloud_index_ln: float
     premium_kept: float
+    pool_quote_usd: Floats
+    pool_volume_gpus: Floats
     desk: DeskOffer | None
     desk_free_share: float
     desk_partner_gpus: float
@@ -105,6 +109,39 @@ class OwnBooks:
     offers_term: Bools
     kept_premium: Floats
     memory: Floats | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OwnFinance:
+    """A seller's money, and the terms it is offered.
+
+    Attributes:
+        cash_usd: Cash.
+        weekly_service_usd: Debt service, USD a week.
+        book_usd: Book value of its fleet.
+        contracted_share: Share of its rented GPUs on terms of a year and longer.
+        below_covenant: Whether its debt service cover is under the covenant.
+        pool_member: Whether it is a member of the pool.
+        loan_to_value: Loan per USD of capital that lenders would give it.
+        overhead_share: Sales and staff as a share of revenue.
+        cover_share: Part of new GPUs that a vendor would cover, by SKU ``(skus,)``.
+        cover_usd: Rent of a covered GPU, USD per GPU-hour ``(skus,)``.
+        capex_usd: Capital cost, USD per GPU ``(skus,)``.
+        sku_is_amd: Vendor by SKU, ``(skus,)``.
+    """
+
+    cash_usd: float
+    weekly_service_usd: float
+    book_usd: float
+    contracted_share: float
+    below_covenant: bool
+    pool_member: bool
+    loan_to_value: float
+    overhead_share: float
+    cover_share: Floats
+    cover_usd: Floats
+    capex_usd: Floats
+    sku_is_amd: Bools
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from market import supply, trade
 from market.demand import move_demand
+from market.failure import fail, retire
+from market.software import mature
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -20,11 +22,16 @@ __all__ = ["play_week"]
 def play_week(model: MarketModel) -> None:
     """Play one week of 168 hours."""
     model.open_week()  # a new week; everybody sees last week's close
-    supply.deliver(model)  # GPUs due now join fleets and books
+    supply.deliver(model)  # GPUs due now join fleets and books, repossessed ones come back
     move_demand(model)  # wanted work, readiness for AMD
-    trade.quote(model)  # quotes, price sheets, term prices, the developer cloud's offer
+    mature(model)  # AMD's software
+    trade.quote(model)  # quotes, price sheets, term prices, the pool's and the developer cloud's offers
     trade.expire_and_review(model)  # leases end; some on-demand holders compare again
     trades = trade.clear_market(model)  # tenants choose, in order of priority
-    model.accounts.bill(model)  # rent and leaseback are paid
+    model.accounts.bill(model)  # rent, pool settlement, leaseback
     model.accounts.close(model)  # running cost, interest, debt service, depreciation, tax
-    model.close_week(trades)  # tightness, what the public will see, records, identities
+    model.tighten(trades)  # use with turned-away demand
+    retired = retire(model)  # fleets that do not cover their running cost
+    defaults = fail(model)  # sellers without cash are rescued or end
+    supply.plan(model)  # every four weeks: orders, allocation, entry
+    model.close_week(trades, retired, defaults)  # what the public will see, records, identities

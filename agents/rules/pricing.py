@@ -84,6 +84,8 @@ class PricingParameters(Parameters):
     best_slack: float = parameter("pricing.best_slack")
     best_range: float = parameter("pricing.best_range")
     best_response_tick_usd: float = parameter("pricing.best_response_tick_usd")
+    pool_anchor_weight: float = parameter("pricing.pool_anchor_weight")
+    pool_anchor_fleet_share: float = parameter("pricing.pool_anchor_fleet_share")
     anchor_weight: float = parameter("pricing.anchor_weight")
     anchor_fleet_share: float = parameter("pricing.anchor_fleet_share")
     anchor_offset: float = parameter("pricing.anchor_offset")
@@ -135,7 +137,15 @@ def rival_core_ln(own: OwnBooks, view: MarketView, p: PricingParameters) -> Floa
     if view.desk is not None and (share := p.anchor_weight * _anchor_force(view, p)) > 0.0:
         sku = view.desk.sku
         core[sku] = (1.0 - share) * core[sku] + share * (np.log(view.desk.price_usd) + p.anchor_offset)
-    return core
+    return core - _pool_pull(core, view, p)
+
+
+def _pool_pull(core_ln: Floats, view: MarketView, p: PricingParameters) -> Floats:
+    """How far the pool's quote pulls the reference price down, ln; nothing where it is not lower (assumption)."""
+    fleet = np.maximum(view.delivered_gpus, 1e-300) * p.pool_anchor_fleet_share
+    weight = p.pool_anchor_weight * np.minimum(1.0, view.pool_volume_gpus / fleet)
+    quoted = np.where(np.isnan(view.pool_quote_usd), np.inf, view.pool_quote_usd)
+    return np.where(np.log(quoted) < core_ln, weight * (core_ln - np.log(np.minimum(quoted, 1e300))), 0.0)
 
 
 def _revise_list(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters, shadow_ln: Floats) -> Floats:

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING
 import mesa
 
 from agents.vendor.developer_cloud import DeveloperCloud
-from market.decisions import DeskOffer
+from agents.vendor.leaseback import CoverDesk, Guarantee
+from agents.vendor.pool import LeptonPool
+from market.arrays import Bools, Floats
+from market.decisions import CoverGrant, DeskOffer, PoolOffer
 from market.view import MarketView
 
 if TYPE_CHECKING:
@@ -19,17 +22,51 @@ __all__ = ["Vendor"]
 class Vendor(mesa.Agent):
     """AMD or Nvidia.
 
-    Knows: the public view. Decides: what its desks offer. Source: announcements of June 2025 for the developer
-    cloud; everything else is an assumption marked in the parameter table.
+    Knows: the public view, members' asks, fleets it covers. Decides: what its desks offer. Source: announcements of
+    June 2025 for the developer cloud and the pool; terms that were never published are marked assumptions.
     """
 
     role = "vendor"
 
-    def __init__(self, model: MarketModel, name: str, developer_cloud: DeveloperCloud | None = None) -> None:
+    def __init__(
+        self,
+        model: MarketModel,
+        name: str,
+        *,
+        developer_cloud: DeveloperCloud | None = None,
+        pool: LeptonPool | None = None,
+        covers: CoverDesk | None = None,
+        guarantee: Guarantee | None = None,
+        programme_usd_per_week: float = 0.0,
+    ) -> None:
         super().__init__(model)
         self.name = name
         self.developer_cloud = developer_cloud
+        self.pool = pool
+        self.covers = covers
+        self.guarantee = guarantee
+        self.programme_usd_per_week = programme_usd_per_week
 
     def desk_offer(self, view: MarketView) -> DeskOffer | None:
         """The developer cloud's offer of the week, if this vendor runs one and it is open."""
         return None if self.developer_cloud is None else self.developer_cloud.offer(view)
+
+    def pool_reviews(self, week: int) -> bool:
+        """Whether sellers decide on pool membership this week."""
+        return self.pool is not None and self.pool.reviews(week)
+
+    def pool_offer(
+        self, week: int, asks_usd: Floats, spare_gpus: Floats, volume_gpus: Floats, sku_is_nvidia: Bools
+    ) -> PoolOffer | None:
+        """The pool's offer of the week, if this vendor runs one and it is open."""
+        if self.pool is None or not self.pool.is_open(week):
+            return None
+        return self.pool.offer(asks_usd, spare_gpus, volume_gpus, sku_is_nvidia)
+
+    def grant_covers(self, week: int, available_gpus: Floats, delivered_gpus: Floats) -> CoverGrant | None:
+        """Covers that this vendor grants this week."""
+        return None if self.covers is None else self.covers.grant(week, available_gpus, delivered_gpus)
+
+    def call_guarantee(self, loss_usd: float) -> float:
+        """What this vendor pays of a lender's loss on a partner, USD."""
+        return 0.0 if self.guarantee is None else self.guarantee.call(loss_usd)

@@ -14,12 +14,14 @@ serial walk written for reading, equal to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from market.arrays import Floats, Ints, totals
+from market.arrays import Bools, Floats, Ints, totals
+from market.clearing.pool import PoolLot, merit_order_fill, pool_free
 from market.parameters import Parameters, parameter
 
 __all__ = ["ClearingParameters", "Outcome", "Queue", "clear"]
@@ -77,6 +79,7 @@ class Outcome:
         asked_gpus: GPUs asked at each rank that was reached, after quota, ``(rows, ranks)``.
         left_h100e: Work not served, ``(rows,)``.
         turned_away_gpus: GPUs asked at the first choice and not free, by lot, ``(lots,)``.
+        pooled_gpus: GPUs that members serve through a pool, by their own lot, ``(lots,)``.
         rounds: Rounds until no claim changed.
     """
 
@@ -84,6 +87,7 @@ class Outcome:
     asked_gpus: Floats
     left_h100e: Floats
     turned_away_gpus: Floats
+    pooled_gpus: Floats
     rounds: int
 
 
@@ -95,64 +99,117 @@ class _Claims:
     first_free: Floats
 
 
-def _propose(queue: Queue, free: Floats, parameters: ClearingParameters) -> _Claims:
-    """Every tenant walks down its ranking, ``free`` GPUs lying before it at each rank ``(rows, ranks)``."""
+def _propose(queue: Queue, free: Floats, lots: _Lots, parameters: ClearingParameters) -> _Claims:
+    """Every tenant walks down its ranking, ``free`` GPUs of each lot lying before it ``(lots, rows)``.
+
+    Any member may serve what a tenant takes from a pool, so its pooled GPUs count against what it may still take of a
+    member directly, and the other way round: cautious by at most its own lease, and no GPU is sold twice.
+    """
     rows, ranks = queue.lots.shape
-    claims = _Claims(np.zeros((rows, ranks)), np.zeros((rows, ranks)), queue.need_h100e.copy(), free[:, 0])
+    every = np.arange(rows)
+    claims = _Claims(
+        np.zeros((rows, ranks)), np.zeros((rows, ranks)), queue.need_h100e.copy(), free[lots.column[:, 0], every]
+    )
     least = parameters.stop_threshold * queue.wanted_h100e
-    walking = np.ones(rows, np.bool_)
-    for rank in range(ranks):
-        walking &= (queue.lots[:, rank] >= 0) & (claims.left > 0.0) & (claims.left >= least)
-        wanted_gpus = claims.left / queue.work_per_gpu[:, rank]
-        asked = np.where(walking, np.minimum(wanted_gpus, queue.quota_gpus[:, rank]), 0.0)
-        taken = np.minimum(asked, free[:, rank])
-        taken[taken < parameters.skip_threshold * wanted_gpus] = 0.0
-        claims.asked[:, rank], claims.taken[:, rank] = asked, taken
-        claims.left -= taken * queue.work_per_gpu[:, rank]
-        if parameters.unserved == "leave":
+    own = np.zeros((2, len(lots.pools) + 1, rows))  # taken directly of members, and from the pool, by pool
+    for rank in range(ranks if parameters.unserved == "next" else 1):
+        left = claims.left[every]
+        every = every[(queue.lots[every, rank] >= 0) & (left > 0.0) & (left >= least[every])]
+        if not len(every):
             break
+        work = queue.work_per_gpu[every, rank]
+        wanted = claims.left[every] / work
+        asked = np.minimum(wanted, queue.quota_gpus[every, rank])
+        room = free[lots.column[every, rank], every]
+        if lots.pools:
+            pool, pooled = lots.pool_of[every, rank], lots.is_pooled[every, rank].astype(np.int64)
+            room = np.maximum(room - own[1 - pooled, pool, every], 0.0)
+        taken = np.minimum(asked, room)
+        taken[taken < parameters.skip_threshold * wanted] = 0.0
+        claims.asked[every, rank], claims.taken[every, rank] = asked, taken
+        claims.left[every] -= taken * work
+        if lots.pools:
+            own[pooled, pool, every] += np.where(pool < len(lots.pools), taken, 0.0)
     return claims
 
 
 @dataclass(frozen=True, slots=True)
 class _Lots:
-    """The lots that the queue names, and where each rank of each tenant lies among them."""
+    """The lots that matter to the queue, and where each rank of each tenant lies among them.
 
+    ``pool_of`` is the pool that a rank's lot belongs to (the number of pools for none), ``is_pooled`` whether it is the
+    pool's own lot rather than a member's.
+    """
+
+    named: Ints
     capacity: Floats
     column: Ints
+    pools: Sequence[PoolLot]
+    pool_of: Ints
+    is_pooled: Bools
+
+    def claimed(self, taken: Floats) -> Floats:
+        """GPUs of each lot claimed by tenants served before each place of the queue, ``(lots, rows + 1)``."""
+        claimed = np.zeros((len(self.capacity), len(taken) + 1))
+        row, rank = np.nonzero(taken)  # a tenant names a lot once: no two claims meet in a cell
+        claimed[self.column[row, rank], row + 1] = taken[row, rank]
+        return np.cumsum(claimed, axis=1, out=claimed)
 
     def free_before(self, taken: Floats) -> Floats:
-        """GPUs free at each rank when the claims of tenants served before are gone, ``(rows, ranks)``."""
-        rows = len(taken)
-        claimed = np.zeros((len(self.capacity), rows + 1))
-        row = np.arange(rows)[:, None]
-        # A tenant names a lot once; the surplus writes of empty ranks are zeros added to the first lot.
-        np.add.at(claimed, (self.column, row + 1), taken)
-        np.cumsum(claimed, axis=1, out=claimed)
-        return np.maximum(self.capacity[self.column] - claimed[self.column, row], 0.0)
+        """GPUs of each lot free before each tenant, the claims of tenants served earlier gone, ``(lots, rows)``."""
+        claimed = self.claimed(taken)[:, :-1]
+        free = np.maximum(self.capacity[:, None] - claimed, 0.0)
+        for pool in self.pools:
+            members, lot = self._pool_rows(pool)
+            free[members], free[lot] = pool_free(free[members], claimed[lot], pool.offered_share)
+        return free
+
+    def pooled(self, taken: Floats, lots: int) -> Floats:
+        """GPUs that members serve through pools when the queue is through, ``(lots,)``."""
+        served = np.zeros(lots)
+        claimed = self.claimed(taken)[:, -1] if self.pools else np.zeros(0)
+        for pool in self.pools:
+            members, lot = self._pool_rows(pool)
+            spare = np.maximum(self.capacity[members] - claimed[members], 0.0)
+            served[pool.members] = merit_order_fill(spare, claimed[lot])
+        return served
+
+    def _pool_rows(self, pool: PoolLot) -> tuple[Ints, int]:
+        """Rows of a pool's members and of its own lot."""
+        return np.searchsorted(self.named, pool.members), int(np.searchsorted(self.named, pool.lot))
 
 
-def _named_lots(queue: Queue, capacity: Floats) -> _Lots:
-    """Only lots that somebody names need an account."""
-    named, column = np.unique(np.maximum(queue.lots, 0), return_inverse=True)
-    return _Lots(capacity[named], column.reshape(queue.lots.shape))
+def _lots_of(queue: Queue, capacity: Floats, pools: Sequence[PoolLot]) -> _Lots:
+    """Only lots that somebody names, and those of pools, need an account."""
+    pooled = [np.append(pool.members, pool.lot) for pool in pools]
+    named = np.unique(np.concatenate([np.maximum(queue.lots, 0).ravel(), *pooled]))
+    column = np.searchsorted(named, np.maximum(queue.lots, 0))
+    pool_of, is_pool = np.full(len(named), len(pools)), np.zeros(len(named), np.bool_)
+    for index, pool in enumerate(pools):
+        pool_of[np.searchsorted(named, [*pool.members.tolist(), pool.lot])] = index
+        is_pool[np.searchsorted(named, pool.lot)] = True
+    return _Lots(named, capacity[named], column, pools, pool_of[column], is_pool[column])
 
 
-def clear(queue: Queue, capacity: Floats, parameters: ClearingParameters) -> Outcome:
+def clear(queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()) -> Outcome:
     """Serve the queue from ``capacity`` GPUs by lot ``(lots,)``; see the module for the rule.
+
+    Lots of pools have no capacity of their own: they draw on their members' (see ``clearing/pool.py``).
 
     Raises:
         RuntimeError: claims still change after as many rounds as there are tenants (a broken invariant).
     """
     rows = len(queue.need_h100e)
     if not rows:
-        return Outcome(np.zeros(queue.lots.shape), np.zeros(queue.lots.shape), np.zeros(0), np.zeros(len(capacity)), 0)
-    taken, lots = np.zeros(queue.lots.shape), _named_lots(queue, capacity)
+        none, idle = np.zeros(queue.lots.shape), np.zeros(len(capacity))
+        return Outcome(none, none, np.zeros(0), idle, idle, 0)
+    taken, lots = np.zeros(queue.lots.shape), _lots_of(queue, capacity, pools)
     for rounds in range(1, rows + 2):
-        claims = _propose(queue, lots.free_before(taken), parameters)
+        claims = _propose(queue, lots.free_before(taken), lots, parameters)
         if np.array_equal(claims.taken, taken):
             away = np.maximum(claims.asked[:, 0] - claims.first_free, 0.0)
             turned_away = totals(np.maximum(queue.lots[:, 0], 0), away, len(capacity))
-            return Outcome(claims.taken, claims.asked, claims.left, turned_away, rounds)
+            pooled = lots.pooled(claims.taken, len(capacity))
+            return Outcome(claims.taken, claims.asked, claims.left, turned_away, pooled, rounds)
         taken = claims.taken
     raise RuntimeError("clearing did not settle although every round fixes one more tenant")

@@ -65,13 +65,25 @@ def test_cost_parts_return_the_published_cost_of_ownership(name: str, usd: float
     assert full_cost(name) == pytest.approx(usd, abs=0.01)
 
 
-def test_published_costs_cover_all_but_the_two_chips_without_one() -> None:
-    assert {sku.name for sku in TABLES.skus} - set(published(TABLES)) == {"A100", "MI350X"}
+def test_published_costs_cover_all_but_the_chips_without_one() -> None:
+    unpublished = {"A100", "MI350X", "VR200", "VR300", "MI400", "MI500"}
+    assert {sku.name for sku in TABLES.skus} - set(published(TABLES)) == unpublished
 
 
-def test_costs_by_analogy_come_close() -> None:
-    assert full_cost("A100") == pytest.approx(0.89, abs=0.01)
+@pytest.mark.parametrize(
+    ("name", "usd"), [("A100", 0.89), ("VR200", 4.20), ("VR300", 6.04), ("MI400", 3.79), ("MI500", 5.52)]
+)
+def test_costs_by_analogy_come_close(name: str, usd: float) -> None:
+    assert full_cost(name) == pytest.approx(usd, abs=0.01)
+
+
+def test_a_cost_without_its_own_capital_figure_comes_less_close() -> None:
     assert full_cost("MI350X") == pytest.approx(1.72, abs=0.03)
+
+
+def test_mi400_costs_an_eighth_less_to_buy_than_vr200() -> None:
+    capital = {sku.name: sku.capex_usd for sku in TABLES.skus}
+    assert capital["MI400"] / capital["VR200"] == pytest.approx(1 - 0.12, abs=0.002)
 
 
 def test_mi355x_costs_four_fifths_of_a_b200() -> None:

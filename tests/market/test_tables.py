@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
 from importlib.resources import files
 from pathlib import Path
 
@@ -14,14 +15,31 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from market.parameters import parameter_rows
-from market.rows import DeliveryRow, Figures, FleetRow, HardwareRow, SegmentRow, SellerRow, SourcedRow
-from market.tables import TABLE_NAMES, TableError, Tables, column_units, describe_tables, load_tables
-from market.units import SEGMENTS
+from market.rows import (
+    DeliveryRow,
+    EntrantRow,
+    Figures,
+    FleetRow,
+    HardwareRow,
+    OpeningRow,
+    SegmentRow,
+    SellerRow,
+    SourcedRow,
+)
+from market.tables import PACKAGED, TABLE_NAMES, TableError, Tables, column_units, describe_tables, load_tables
+from market.units import SEGMENTS, date_of
 
 TABLES = load_tables()
+EARLY_FILES = {
+    name: f"{PACKAGED}openings/2024-02/{name}.csv" for name in ("opening", "sellers", "fleets", "deliveries")
+}
+EARLY = load_tables(EARLY_FILES)
+ROADMAP = {"VR200": "vr", "VR300": "vr", "MI400": "mi400", "MI500": "mi400"}
 ROW_TYPES = {
+    "opening": OpeningRow,
     "hardware": HardwareRow,
     "sellers": SellerRow,
+    "entrants": EntrantRow,
     "fleets": FleetRow,
     "deliveries": DeliveryRow,
     "segments": SegmentRow,
@@ -55,7 +73,7 @@ def fleet_file(tmp_path: Path, *rows: str) -> Path:
     return written(tmp_path / "my_fleets.csv", lines)
 
 
-def complaint(**replacements: Path) -> str:
+def complaint(**replacements: Path | str) -> str:
     with pytest.raises(TableError) as caught:
         load_tables(replacements)
     text = str(caught.value)
@@ -66,9 +84,10 @@ def complaint(**replacements: Path) -> str:
 # ------------------------------------------------------------------------------------------- what is shipped
 
 
+@pytest.mark.parametrize("tables", [TABLES, EARLY], ids=["2025-06", "2024-02"])
 @pytest.mark.parametrize("name", TABLE_NAMES)
-def test_every_row_has_date_source_and_confidence(name: str) -> None:
-    for row in getattr(TABLES, name):
+def test_every_row_has_date_source_and_confidence(name: str, tables: Tables) -> None:
+    for row in getattr(tables, name):
         assert isinstance(row, SourcedRow)
         assert row.source == "assumption" or row.source.startswith(("https://", "http://"))
         assert (row.confidence == "assumption") or row.source != "assumption"
@@ -99,9 +118,64 @@ def test_second_figures_are_kept_and_not_used() -> None:
 
 
 def test_skus_stand_in_their_order() -> None:
-    names = ["A100", "H100", "H200", "B200", "GB200", "B300", "GB300", "MI300X", "MI325X", "MI350X", "MI355X"]
-    assert list(TABLES.sku_index) == names
-    assert list(TABLES.sku_index.values()) == list(range(len(names)))
+    nvidia = ["A100", "H100", "H200", "B200", "GB200", "B300", "GB300", "VR200", "VR300"]
+    amd = ["MI300X", "MI325X", "MI350X", "MI355X", "MI400", "MI500"]
+    assert list(TABLES.sku_index) == nvidia + amd
+    assert list(TABLES.sku_index.values()) == list(range(len(nvidia + amd)))
+    assert [sku.vendor for sku in TABLES.skus] == ["nvidia"] * len(nvidia) + ["amd"] * len(amd)
+
+
+def test_a_slip_of_a_roadmap_chip_meets_its_successor_too() -> None:
+    assert {sku.name: sku.roadmap_group for sku in TABLES.skus if sku.roadmap_group} == ROADMAP
+    for group in set(ROADMAP.values()):
+        launches = [sku.launch_week for sku in TABLES.skus if sku.roadmap_group == group]
+        assert launches == sorted(launches)
+        assert min(launches) == 70
+
+
+def test_chips_of_the_roadmap_are_announcements_and_placeholders() -> None:
+    rows = [row for row in TABLES.hardware if row.sku in ROADMAP and row.used]
+    assert {row.confidence for row in rows} <= {"low", "assumption"}
+    assert all(row.launch_week > 52 for row in TABLES.skus if row.name in ROADMAP)
+
+
+def test_every_chip_is_announced_in_its_month_and_not_after_its_launch() -> None:
+    months = {row.sku: row.value for row in TABLES.hardware if row.quantity == "announced_month"}
+    for sku in TABLES.skus:
+        first = date_of(sku.announced_week)
+        assert months[sku.name] in {f"{first + timedelta(days=day):%Y-%m}" for day in range(7)}
+        assert sku.announced_week <= sku.launch_week
+
+
+def test_all_chips_are_known_by_the_week_after_the_opening() -> None:
+    late = {sku.name for sku in TABLES.skus if sku.announced_week > 0}
+    assert late == {"MI350X", "MI355X", "MI400", "MI500"}  # AMD's event of 12 June 2025
+    assert {TABLES.skus[TABLES.sku_index[name]].announced_week for name in late} == {1}
+
+
+@pytest.mark.parametrize(
+    ("sku", "quantity", "value"),
+    [
+        ("MI355X", "fp6_tflops", 10066),
+        ("B200", "fp6_tflops", 4500),
+        ("B300", "fp4_tflops", 13500),
+        ("H100", "bf16_tflops", 989),
+        ("VR200", "fp4_tflops", 33300),
+        ("MI355X", "tdp_w", 1400),
+    ],
+)
+def test_other_rates_and_ratings_are_kept_for_comparison(sku: str, quantity: str, value: float) -> None:
+    rows = [row for row in TABLES.hardware if (row.sku, row.quantity) == (sku, quantity)]
+    assert float(rows[0].value) == value
+    assert not any(row.used for row in rows)
+
+
+def test_four_entrants_spread_like_the_quarters_of_a_normal_law() -> None:
+    premia = [row.price_premium_ln for row in TABLES.entrants]
+    by_hand = [-0.1 + 0.2 * quarter for quarter in (-1.271, -0.325, 0.325, 1.271)]
+    assert premia == pytest.approx(by_hand, abs=0.006)
+    assert {row.cash_usd_m for row in TABLES.entrants} == {120}
+    assert {row.name for row in TABLES.entrants}.isdisjoint(row.name for row in TABLES.sellers)
 
 
 def test_segments_stand_in_their_order_and_carry_all_demand() -> None:
@@ -157,6 +231,109 @@ def test_a_blank_is_missing_and_not_zero() -> None:
     assert nscale.debt_usd_m is None
 
 
+# ------------------------------------------------------------------------------------- the opening of early 2024
+
+
+def gpus(rows: Iterable[FleetRow | DeliveryRow], *skus: str) -> float:
+    return math.fsum(row.gpus for row in rows if row.sku in skus)
+
+
+def test_the_early_opening_begins_seventy_weeks_before_the_usual_one() -> None:
+    assert (TABLES.start_week, EARLY.start_week) == (0, -70)
+    assert TABLES.date_of(0) == EARLY.date_of(70) == date(2025, 6, 2)
+    assert EARLY.week_of(date(2024, 2, 1)) == 0
+    assert EARLY.week_of(date(2025, 6, 12)) == 71
+
+
+def test_weeks_of_the_chips_count_from_the_opening() -> None:
+    assert len(EARLY.skus) == len(TABLES.skus)
+    for early, usual in zip(EARLY.skus, TABLES.skus, strict=True):
+        assert early.launch_week - usual.launch_week == early.announced_week - usual.announced_week == 70
+        if usual.last_order_week is None:
+            assert early.last_order_week is None
+        else:
+            assert early.last_order_week == usual.last_order_week + 70
+
+
+def test_a_launch_moved_by_its_address_moves_in_both_openings() -> None:
+    for tables in (TABLES, EARLY):
+        slipped = tables.with_cell("data.hardware.VR200.launch_week", 80)
+        assert slipped.date_of(slipped.skus[slipped.sku_index["VR200"]].launch_week) == date_of(80)
+
+
+def test_the_early_fleets_are_a100_and_h100_alone() -> None:
+    assert gpus(EARLY.fleets, "A100", "H100") == gpus(EARLY.fleets, *EARLY.sku_index) == pytest.approx(388e3, rel=0.01)
+    assert {row.seller for row in EARLY.fleets} == {row.name for row in EARLY.sellers}
+
+
+def test_an_amd_cloud_without_gpus_yet_takes_part() -> None:
+    assert [row.gpus for row in EARLY.fleets if row.seller == "TensorWave"] == [0]
+    assert [row.week for row in EARLY.deliveries if row.seller == "TensorWave"] == list(range(12, 70, 4))
+
+
+def test_early_deliveries_follow_their_pace() -> None:
+    weeks = {sku: {row.week for row in EARLY.deliveries if row.sku == sku} for sku in EARLY.sku_index}
+    assert {sku: (min(found), max(found)) for sku, found in weeks.items() if found} == {
+        "H100": (4, 48),
+        "H200": (40, 68),
+        "B200": (60, 68),
+        "GB200": (60, 68),
+        "MI300X": (12, 68),
+    }
+    assert all(week % 4 == 0 for found in weeks.values() for week in found)
+    hosts = {row.name for row in EARLY.sellers if row.provider_class == "marketplace"}
+    first = gpus((row for row in EARLY.fleets if row.seller not in hosts), "H100")
+    assert gpus(EARLY.deliveries, "H100") == pytest.approx(12 * 3 / 45 * first, rel=1e-3)
+
+
+def test_nothing_is_delivered_before_its_launch_in_early_2024_either() -> None:
+    launch = {sku.name: sku.launch_week for sku in EARLY.skus}
+    assert all(launch[row.sku] <= row.week for row in EARLY.deliveries)
+
+
+def test_early_sellers_are_those_of_the_usual_table_apart_from_their_money() -> None:
+    usual = {row.name: row for row in TABLES.sellers}
+    money = {"debt_usd_m", "loan_rate", "loan_to_value", "cash_usd_m", *SourcedRow.model_fields}
+    for row in EARLY.sellers:
+        assert row.model_dump(exclude=money) == usual[row.name].model_dump(exclude=money)
+    assert all(row.as_of <= "2024-02" for row in EARLY.sellers if row.debt_usd_m is not None)
+
+
+def test_nothing_in_the_early_fleets_is_dated_after_the_opening_year() -> None:
+    assert all(row.vintage <= "2024-01" for row in EARLY.fleets)
+    assert all(row.as_of <= "2024-03" for row in EARLY.fleets)
+
+
+def test_half_an_opening_is_refused() -> None:
+    text = complaint(opening=EARLY_FILES["opening"])
+    assert "fleets.csv, line " in text
+    assert "allowed: up to the month of the opening, 2024-01" in text
+
+
+def test_a_packaged_table_is_the_file_itself() -> None:
+    assert load_tables({"fleets": f"{PACKAGED}fleets.csv"}).digest() == TABLES.digest()
+    path = files("market").joinpath("data/openings/2024-02/fleets.csv")
+    assert load_tables(EARLY_FILES | {"fleets": Path(str(path))}).digest() == EARLY.digest()
+    assert load_tables({name: Path(file) for name, file in EARLY_FILES.items()}).digest() == EARLY.digest()
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("openings/2024-02/fleet.csv", "openings/2024-02/fleets.csv"),
+        ("../data/fleets.csv", "fleets.csv"),
+        ("openings/2024-02", "openings/2024-02/"),
+    ],
+)
+def test_an_unknown_packaged_table_is_named_with_the_nearest(name: str, near: str) -> None:
+    text = complaint(fleets=f"{PACKAGED}{name}")
+    assert f"data.fleets: unknown packaged table {name!r}; nearest: '{near}" in text
+
+
+def test_a_complaint_about_a_packaged_table_names_it() -> None:
+    assert complaint(sellers=EARLY_FILES["fleets"]).startswith("package:openings/2024-02/fleets.csv, line 1: ")
+
+
 # ------------------------------------------------------------------------------------- one complaint per kind
 
 
@@ -207,17 +384,23 @@ def test_a_row_that_stands_twice_is_refused(tmp_path: Path) -> None:
         ("deliveries", lambda rows: rows[1].__setitem__(2, "0"), "at least 1"),
         ("deliveries", lambda rows: rows[1].__setitem__(2, "4.5"), "a whole number"),
         ("deliveries", lambda rows: rows[1].__setitem__(0, "AWX"), "unknown seller 'AWX'; nearest: 'AWS'"),
+        ("opening", lambda rows: rows[1].__setitem__(1, "2025-06-04"), "allowed: a Monday, such as 2025-06-02"),
+        ("opening", lambda rows: rows[1].__setitem__(1, "June"), "'June'; allowed: a Monday, YYYY-MM-DD"),
+        ("opening", lambda rows: rows[1].__setitem__(1, ""), "column start_date: blank"),
+        ("opening", lambda rows: rows.append(["other", *rows[1][1:]]), "line 3: a second opening; one row is allowed"),
+        ("entrants", lambda rows: rows[1].__setitem__(0, "Lambda"), "'Lambda' is a seller already, at sellers.csv"),
+        ("entrants", lambda rows: rows[1].__setitem__(5, ""), "column cash_usd_m: blank"),
         ("segments", lambda rows: rows[1].__setitem__(0, "developers"), "nearest: 'developer'"),
         ("segments", lambda rows: rows.pop(), "no row of pre_training"),
         ("segments", lambda rows: rows[1].__setitem__(6, "0.5"), "column demand_share: sum 1.46"),
         ("hardware", lambda rows: rows[1].__setitem__(2, "NVIDIA"), "vendor, column value: 'NVIDIA'"),
-        ("hardware", lambda rows: rows[2].__setitem__(1, "launch_weak"), "nearest: 'launch_week'"),
-        ("hardware", lambda rows: rows[4].__setitem__(3, "EUR/GPU"), "allowed for capex_usd: 'USD/GPU'"),
-        ("hardware", lambda rows: rows[4].__setitem__(2, ""), "capex_usd, column value: blank"),
-        ("hardware", lambda rows: rows.pop(4), "A100 has no row of capex_usd with used = yes"),
-        ("hardware", lambda rows: rows[4].__setitem__(4, "no"), "A100 has no row of capex_usd with used = yes"),
-        ("hardware", lambda rows: rows.append([*rows[4]]), "already stands at"),
-        ("hardware", lambda rows: rows[13].__setitem__(2, "cheap"), "'cheap'; allowed: a number"),
+        ("hardware", lambda rows: rows[3].__setitem__(1, "launch_weak"), "nearest: 'launch_week'"),
+        ("hardware", lambda rows: rows[5].__setitem__(3, "EUR/GPU"), "allowed for capex_usd: 'USD/GPU'"),
+        ("hardware", lambda rows: rows[5].__setitem__(2, ""), "capex_usd, column value: blank"),
+        ("hardware", lambda rows: rows.pop(5), "A100 has no row of capex_usd with used = yes"),
+        ("hardware", lambda rows: rows[5].__setitem__(4, "no"), "A100 has no row of capex_usd with used = yes"),
+        ("hardware", lambda rows: rows.append([*rows[5]]), "already stands at"),
+        ("hardware", lambda rows: rows[14].__setitem__(2, "cheap"), "'cheap'; allowed: a number"),
     ],
 )
 def test_each_table_is_checked(tmp_path: Path, table: str, edit: Edit, part: str) -> None:
@@ -260,6 +443,11 @@ def test_a_table_without_rows_is_refused_unless_nothing_is_on_order(tmp_path: Pa
     assert "no rows" in complaint(sellers=written(tmp_path / "sellers.csv", shipped("sellers")[:1]))
     orders = written(tmp_path / "deliveries.csv", shipped("deliveries")[:1])
     assert load_tables({"deliveries": orders}).deliveries == ()
+
+
+def test_a_table_of_entrants_without_rows_means_that_nobody_enters(tmp_path: Path) -> None:
+    nobody = written(tmp_path / "entrants.csv", shipped("entrants")[:1])
+    assert load_tables({"entrants": nobody}).entrants == ()
 
 
 # ----------------------------------------------------------------------------------------------- own tables
@@ -316,6 +504,9 @@ def test_digest_notices_any_changed_number() -> None:
         ("data.hardware.MI355X.capex_usd", 30_000.5, lambda t: t.skus[t.sku_index["MI355X"]].capex_usd),
         ("data.hardware.MI355X.launch_week", 30, lambda t: t.skus[t.sku_index["MI355X"]].launch_week),
         ("data.hardware.A100.last_order_week", 10, lambda t: t.skus[0].last_order_week),
+        ("data.hardware.MI400.roadmap_group", None, lambda t: t.skus[t.sku_index["MI400"]].roadmap_group),
+        ("data.opening.2025-06.start_date", date(2025, 6, 9), lambda t: t.date_of(0)),
+        ("data.entrants.New neocloud 4.cash_usd_m", 300, lambda t: t.entrants[3].cash_usd_m),
         ("data.sellers.CoreWeave.loan_rate", 0.09, lambda t: t.sellers[4].loan_rate),
         ("data.sellers.CoreWeave.debt_usd_m", None, lambda t: t.sellers[4].debt_usd_m),
         ("data.sellers.AWS.gpu_debt", True, lambda t: t.sellers[0].gpu_debt),

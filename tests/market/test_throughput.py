@@ -68,6 +68,21 @@ def test_a_rack_of_72_helps_most_where_work_spans_many_gpus() -> None:
     assert ratio("small_inference", "GB200", "H100", relative) == pytest.approx(2.6, abs=0.05)
 
 
+def test_mi400_in_large_inference_by_hand() -> None:
+    link_time_h100 = (8 / 64) / 450 + (56 / 64) / 50
+    time = 0.20 * 1979 / 20000 + 0.35 * 3.35 / 19.6 + 0.45 * (1 / 1800) / link_time_h100
+    by_hand = 0.55 * (432 / 80) ** 0.10 / time
+    assert ratio("large_inference", "MI400", "H100", opening_work()) == pytest.approx(by_hand)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("GB300", "VR200"), ("VR200", "VR300"), ("MI355X", "MI400"), ("MI400", "MI500")]
+)
+def test_a_roadmap_chip_does_more_work_everywhere_than_the_one_before(old: str, new: str) -> None:
+    relative = relative_throughput(TABLES.skus, TABLES.segments)
+    assert (relative[:, TABLES.sku_index[new]] > relative[:, TABLES.sku_index[old]]).all()
+
+
 def test_inside_a_domain_of_eight_the_network_card_does_not_matter() -> None:
     faster = TABLES.with_cell("data.hardware.B200.nic_gb_per_s", 800)
     before, after = opening_work(), opening_work(faster)

@@ -1,0 +1,105 @@
+"""Covers: a vendor's commitment to rent a seller's idle hours at a fixed rate, for a share of its rent if so agreed.
+
+AMD's leaseback and Nvidia's buy-back are this one contract with other terms. The seller sells first; the vendor pays
+for covered hours that stayed idle. A cover ends with its last week.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from market.arrays import Bools, Floats, Ints
+
+__all__ = ["CoverPayments", "Covers"]
+
+
+@dataclass(frozen=True, slots=True)
+class CoverPayments:
+    """Hours paid and what is owed, one entry per cover.
+
+    Attributes:
+        seller, sku, vendor: Rows.
+        idle_gpus: Covered GPUs that stayed idle and are paid for.
+        rate_usd: USD per GPU-hour.
+        rent_share: Share of the rent of sold covered GPUs that the seller owes the vendor.
+        sold_gpus: Covered GPUs that were sold.
+    """
+
+    seller: Ints
+    sku: Ints
+    vendor: Ints
+    idle_gpus: Floats
+    rate_usd: Floats
+    rent_share: Floats
+    sold_gpus: Floats
+
+
+@dataclass(eq=False)
+class Covers:
+    """Commitments in columns, one row each; sellers are supplier rows, vendors ledger rows."""
+
+    seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    vendor: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    gpus: Floats = field(default_factory=lambda: np.zeros(0))
+    rate_usd: Floats = field(default_factory=lambda: np.zeros(0))
+    rent_share: Floats = field(default_factory=lambda: np.zeros(0))
+    last_week: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __len__(self) -> int:
+        """Number of commitments."""
+        return len(self.seller)
+
+    def add(
+        self,
+        seller: Ints,
+        sku: Ints,
+        vendor: Ints,
+        gpus: Floats,
+        rate_usd: Floats,
+        last_week: int,
+        rent_share: float = 0.0,
+    ) -> None:
+        """Add commitments; those over nothing are left out."""
+        keep = gpus > 0.0
+        more = {
+            "seller": seller,
+            "sku": sku,
+            "vendor": vendor,
+            "gpus": gpus,
+            "rate_usd": rate_usd,
+            "rent_share": np.full(len(gpus), rent_share),
+            "last_week": np.full(len(gpus), last_week, np.int64),
+        }
+        for name, column in more.items():
+            setattr(self, name, np.concatenate([getattr(self, name), column[keep]]))
+
+    def keep(self, mask: Bools) -> None:
+        """Drop the commitments outside a mask."""
+        for name in ("seller", "sku", "vendor", "gpus", "rate_usd", "rent_share", "last_week"):
+            setattr(self, name, getattr(self, name)[mask])
+
+    def expire(self, week: int) -> None:
+        """Drop commitments whose last week is over."""
+        self.keep(self.last_week >= week)
+
+    def gpus_by_lot(self, suppliers: int, skus: int) -> Floats:
+        """Covered GPUs, ``(suppliers, skus)``."""
+        flat = np.bincount(self.seller * skus + self.sku, self.gpus, suppliers * skus)
+        return flat.astype(np.float64).reshape(suppliers, skus)
+
+    def pay(self, available_gpus: Floats, idle_gpus: Floats) -> CoverPayments:
+        """What the vendors owe this week; arguments ``(suppliers, skus)``.
+
+        Covers of one lot share its idle hours in proportion; a lot is never covered beyond its fleet.
+        """
+        covered = self.gpus_by_lot(*available_gpus.shape)
+        at = (self.seller, self.sku)
+        part = np.divide(self.gpus, covered[at], out=np.zeros(len(self)), where=covered[at] > 0.0)
+        counted = np.minimum(covered, available_gpus)[at] * part
+        idle = np.minimum(np.minimum(covered, available_gpus), idle_gpus)[at] * part
+        return CoverPayments(
+            self.seller, self.sku, self.vendor, idle, self.rate_usd, self.rent_share, np.maximum(counted - idle, 0.0)
+        )

@@ -1,0 +1,195 @@
+"""Failure: sellers without cash are rescued by their owners or default; lenders repossess and sell.
+
+Second-hand value is what the next owner expects to earn: rents at the neocloud median, falling, less running cost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from market.arrays import Floats, column_medians
+from market.ledger import Account
+from market.loans import FinanceParameters
+from market.suppliers import NEOCLOUD
+from market.units import HOURS_PER_YEAR, WEEKS_PER_YEAR
+
+if TYPE_CHECKING:
+    from market.model import MarketModel
+
+__all__ = ["Default", "Stored", "fail", "release_stored", "retire", "second_hand_value_usd"]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """One default, for the records.
+
+    Attributes:
+        seller: Supplier row.
+        cause: What emptied the till: ``rent`` (operating loss) or ``debt service``.
+        debt_usd: Debt at default.
+        recovered_usd: What the repossessed GPUs are worth to the lender.
+        guaranteed_usd: What a vendor's backstop paid.
+        loss_usd: The rest.
+        gpus: GPUs repossessed.
+    """
+
+    seller: int
+    cause: str
+    debt_usd: float
+    recovered_usd: float
+    guaranteed_usd: float
+    loss_usd: float
+    gpus: float
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Repossessed GPUs of one SKU in a lender's hands until ``week``, at ``book_usd``."""
+
+    sku: int
+    gpus: float
+    age_weeks: float
+    book_usd: float
+    week: int
+
+
+def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:
+    """Value of used GPUs of an age, USD; ages ``(..., skus)``.
+
+    ``(quote factor × median neocloud quote × use - running) × 8,760 × (1 - e^(-r L))/r`` with a remaining life L that
+    falls with age, within a share of capital. Source: assumption between the two published resale curves of the H100.
+    """
+    p, s = model.world.finance, model.suppliers
+    members = (s.provider_class == NEOCLOUD) & s.alive
+    quotes = np.where(s.installed_gpus[members] > 0.0, np.exp(s.shadow_ln[members]), np.nan)
+    median = column_medians(quotes) if members.any() else np.full(len(model.base_list_usd), np.nan)
+    median = np.where(np.isnan(median), model.base_list_usd, median)
+    years = np.maximum(age_weeks / WEEKS_PER_YEAR - 0.5, 0.0)
+    life = np.clip(p.resale_life_years - years / 2.0, 1.0, p.resale_life_years)
+    margin = p.resale_quote_factor * median * p.resale_use - model.running_usd
+    worth = margin * HOURS_PER_YEAR * -np.expm1(-p.resale_discount_per_year * life) / p.resale_discount_per_year
+    return np.asarray(np.clip(worth, p.resale_minimum * model.capex_usd, p.resale_maximum * model.capex_usd))
+
+
+def fail(model: MarketModel) -> list[Default]:
+    """Test every living seller for cash below zero: owners rescue, or it defaults. In supplier order."""
+    if not model.world.finance.default_enabled:
+        return []
+    ledger = model.accounts.ledger
+    cash = ledger.cash()
+    broke = [row for row in model.accounts.seller_rows.tolist() if model.suppliers.alive[row] and cash[row] < 0.0]
+    if not broke:
+        return []
+    value = (second_hand_value_usd(model, model.age_weeks) * model.suppliers.installed_gpus).sum(axis=1)
+    defaults = []
+    for row in broke:
+        if not _rescued(model, row, float(value[row]), float(cash[row])):
+            defaults.append(_default(model, row))
+    return defaults
+
+
+def _rescued(model: MarketModel, row: int, value: float, cash: float) -> bool:
+    """Owners pay the hole and a few weeks of service if the fleet is worth it and they have not paid too much yet.
+
+    A seller without debt is its owners' business: they pay.
+    """
+    p, accounts = model.world.finance, model.accounts
+    debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
+    book = float(accounts.ledger.balance_of(Account.GPUS)[row])
+    worth_it = value - debt > p.rescue_equity_share * value and (debt == 0.0 or accounts.dscr[row] > p.rescue_dscr)
+    if not worth_it or accounts.rescued_usd[row] > p.rescue_limit_share * book:
+        return False
+    service = float(accounts.loans.weekly_service_by_borrower(len(accounts.ledger.names))[row])
+    usd = -cash + p.rescue_service_weeks * service
+    accounts.ledger.post("equity_in", accounts.world_row, row, usd)
+    accounts.rescued_usd[row] += usd
+    return True
+
+
+def _default(model: MarketModel, row: int) -> Default:
+    """A seller ends: leases are released, the pipeline is cancelled, lenders take the GPUs, losses are split."""
+    s, accounts, p = model.suppliers, model.accounts, model.world.finance
+    worth = p.recovery_share * second_hand_value_usd(model, model.age_weeks)[row] * s.installed_gpus[row]
+    value = float(worth.sum())
+    debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
+    cause = "operating loss" if accounts.week_ebitda()[row] < 0.0 else "debt service"
+    recovered, guaranteed = accounts.repossess(model, row, value)
+    share = recovered / value if value > 0.0 else 0.0
+    gpus = s.installed_gpus[row].copy()
+    # GPUs worth more than the debt: the part beyond it stays with the owners, who sell it out of this market.
+    for sku in np.flatnonzero(gpus).tolist():
+        stored = Stored(
+            sku,
+            float(gpus[sku]) * share,
+            float(model.age_weeks[row, sku]),
+            float(worth[sku]) * share,
+            model.week + p.storage_weeks,
+        )
+        model.stored.append(stored)
+    model.close_seller(row)
+    loss = max(debt - recovered - guaranteed, 0.0)
+    return Default(row, cause, debt, recovered, guaranteed, loss, float(gpus.sum()))
+
+
+def release_stored(model: MarketModel) -> None:
+    """Stored GPUs go to solvent sellers able to run them, in proportion to min(fleet, multiple × median fleet)."""
+    due = [stored for stored in model.stored if stored.week <= model.week]
+    if not due:
+        return
+    model.stored = [stored for stored in model.stored if stored.week > model.week]
+    for stored in due:
+        share = _buyer_shares(model, stored.sku, model.world.finance)
+        if not share.any():
+            model.accounts.scrap(stored.book_usd)
+            continue
+        _take_used(model, stored, share * stored.gpus)
+
+
+def _take_used(model: MarketModel, stored: Stored, gpus: Floats) -> None:
+    """Buyers take used GPUs at what they are worth now, written off over what is left of a used unit's life."""
+    p, buyers = model.world.finance, np.flatnonzero(gpus > 0.0)
+    age = stored.age_weeks + p.storage_weeks
+    ages = np.full(len(model.base_list_usd), age)
+    price = p.recovery_share * float(second_hand_value_usd(model, ages)[stored.sku]) * gpus[buyers]
+    model.accounts.sell_repossessed(stored.book_usd, buyers, price)
+    model.accounts.assets.append(buyers, stored.sku, gpus[buyers], price, p.opening_depreciation_weeks)
+    added = np.zeros(model.suppliers.installed_gpus.shape)
+    added[:, stored.sku] = gpus
+    model.install(added, age)
+
+
+def _buyer_shares(model: MarketModel, sku: int, p: FinanceParameters) -> Floats:
+    """Share of each supplier in a resale, ``(suppliers,)``; none if nobody can run the SKU."""
+    s = model.suppliers
+    fleet = s.available_gpus.sum(axis=1)
+    able = s.third_party & s.alive & (fleet > 0.0) & model.runs_vendor(bool(model.sku_is_amd[sku]))
+    if not able.any():
+        return np.zeros(len(s))
+    weight = np.where(able, np.minimum(fleet, p.buyer_size_multiple * np.median(fleet[able])), 0.0)
+    return np.asarray(weight / weight.sum())
+
+
+def retire(model: MarketModel) -> Floats:
+    """Sell a part of fleets that have not covered their running cost for a quarter; GPUs sold, ``(suppliers, skus)``.
+
+    Only GPUs that are not let can go. They leave this market at second-hand value.
+    """
+    p, s = model.world.capacity, model.suppliers
+    sold = model.sold_gpus() + model.pooled_gpus
+    available = np.maximum(s.available_gpus, 1e-300)
+    use = np.clip(sold / available, 0.0, 1.0)
+    earns = use * (1.0 - model.world.costs.overhead_share_of_revenue) * np.exp(np.nan_to_num(s.list_ln))
+    costs = use * model.running_usd + (1.0 - use) * model.idle_usd
+    held = (s.available_gpus > 0.0) & s.third_party[:, None]
+    model.weeks_under_cost = np.where(held & (earns < costs), model.weeks_under_cost + 1, 0)
+    leaving = np.zeros(s.installed_gpus.shape)
+    if p.retirement:
+        tired = model.weeks_under_cost > p.retirement_patience_weeks
+        leaving = np.where(tired, np.minimum(p.retirement_share * s.available_gpus, model.book.open_gpus), 0.0)
+    if leaving.any():
+        model.accounts.retire(leaving, second_hand_value_usd(model, model.age_weeks))
+        s.installed_gpus = s.installed_gpus - leaving
+    return leaving
