@@ -24,7 +24,12 @@ from market.arrays import Bools, Floats, Ints, totals
 from market.clearing.pool import PoolLot, merit_order_fill, pool_free
 from market.parameters import Parameters, parameter
 
-__all__ = ["ClearingParameters", "Outcome", "Queue", "clear"]
+try:
+    from market.clearing.kernel import serial_walk
+except ImportError:  # numba has no wheel for every Python; the rounds then serve alone
+    serial_walk = None
+
+__all__ = ["ClearingParameters", "Outcome", "Queue", "clear", "clear_by_rounds", "clear_serially"]
 
 
 class ClearingParameters(Parameters):
@@ -122,7 +127,8 @@ def _propose(queue: Queue, free: Floats, lots: _Lots, parameters: ClearingParame
         asked = np.minimum(wanted, queue.quota_gpus[every, rank])
         room = free[lots.column[every, rank], every]
         if lots.pools:
-            pool, pooled = lots.pool_of[every, rank], lots.is_pooled[every, rank].astype(np.int64)
+            lot = lots.column[every, rank]
+            pool, pooled = lots.pool_of_lot[lot], lots.is_pool_lot[lot].astype(np.int64)
             room = np.maximum(room - own[1 - pooled, pool, every], 0.0)
         taken = np.minimum(asked, room)
         taken[taken < parameters.skip_threshold * wanted] = 0.0
@@ -137,7 +143,7 @@ def _propose(queue: Queue, free: Floats, lots: _Lots, parameters: ClearingParame
 class _Lots:
     """The lots that matter to the queue, and where each rank of each tenant lies among them.
 
-    ``pool_of`` is the pool that a rank's lot belongs to (the number of pools for none), ``is_pooled`` whether it is the
+    ``pool_of_lot`` is the pool that a lot belongs to (the number of pools for none), ``is_pool_lot`` whether it is the
     pool's own lot rather than a member's.
     """
 
@@ -145,8 +151,8 @@ class _Lots:
     capacity: Floats
     column: Ints
     pools: Sequence[PoolLot]
-    pool_of: Ints
-    is_pooled: Bools
+    pool_of_lot: Ints
+    is_pool_lot: Bools
 
     def claimed(self, taken: Floats) -> Floats:
         """GPUs of each lot claimed by tenants served before each place of the queue, ``(lots, rows + 1)``."""
@@ -160,7 +166,7 @@ class _Lots:
         claimed = self.claimed(taken)[:, :-1]
         free = np.maximum(self.capacity[:, None] - claimed, 0.0)
         for pool in self.pools:
-            members, lot = self._pool_rows(pool)
+            members, lot = self.pool_rows(pool)
             free[members], free[lot] = pool_free(free[members], claimed[lot], pool.offered_share)
         return free
 
@@ -169,12 +175,12 @@ class _Lots:
         served = np.zeros(lots)
         claimed = self.claimed(taken)[:, -1] if self.pools else np.zeros(0)
         for pool in self.pools:
-            members, lot = self._pool_rows(pool)
+            members, lot = self.pool_rows(pool)
             spare = np.maximum(self.capacity[members] - claimed[members], 0.0)
             served[pool.members] = merit_order_fill(spare, claimed[lot])
         return served
 
-    def _pool_rows(self, pool: PoolLot) -> tuple[Ints, int]:
+    def pool_rows(self, pool: PoolLot) -> tuple[Ints, int]:
         """Rows of a pool's members and of its own lot."""
         return np.searchsorted(self.named, pool.members), int(np.searchsorted(self.named, pool.lot))
 
@@ -188,28 +194,74 @@ def _lots_of(queue: Queue, capacity: Floats, pools: Sequence[PoolLot]) -> _Lots:
     for index, pool in enumerate(pools):
         pool_of[np.searchsorted(named, [*pool.members.tolist(), pool.lot])] = index
         is_pool[np.searchsorted(named, pool.lot)] = True
-    return _Lots(named, capacity[named], column, pools, pool_of[column], is_pool[column])
+    return _Lots(named, capacity[named], column, pools, pool_of, is_pool)
 
 
-def clear(queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()) -> Outcome:
+def clear(
+    queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()
+) -> Outcome:
     """Serve the queue from ``capacity`` GPUs by lot ``(lots,)``; see the module for the rule.
 
-    Lots of pools have no capacity of their own: they draw on their members' (see ``clearing/pool.py``).
+    Lots of pools have no capacity of their own: they draw on their members' (see ``clearing/pool.py``). The compiled
+    walk is used where numba is installed, the rounds elsewhere.
+    """
+    if not len(queue.need_h100e):
+        none, idle = np.zeros(queue.lots.shape), np.zeros(len(capacity))
+        return Outcome(none, none, np.zeros(0), idle, idle, 0)
+    procedure = clear_by_rounds if serial_walk is None else clear_serially
+    return procedure(queue, capacity, parameters, pools)
+
+
+def clear_by_rounds(
+    queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()
+) -> Outcome:
+    """The outcome by propose-and-cut, in numpy.
 
     Raises:
         RuntimeError: claims still change after as many rounds as there are tenants (a broken invariant).
     """
     rows = len(queue.need_h100e)
-    if not rows:
-        none, idle = np.zeros(queue.lots.shape), np.zeros(len(capacity))
-        return Outcome(none, none, np.zeros(0), idle, idle, 0)
     taken, lots = np.zeros(queue.lots.shape), _lots_of(queue, capacity, pools)
     for rounds in range(1, rows + 2):
         claims = _propose(queue, lots.free_before(taken), lots, parameters)
         if np.array_equal(claims.taken, taken):
-            away = np.maximum(claims.asked[:, 0] - claims.first_free, 0.0)
-            turned_away = totals(np.maximum(queue.lots[:, 0], 0), away, len(capacity))
-            pooled = lots.pooled(claims.taken, len(capacity))
-            return Outcome(claims.taken, claims.asked, claims.left, turned_away, pooled, rounds)
+            return _outcome(queue, claims, lots.pooled(claims.taken, len(capacity)), len(capacity), rounds)
         taken = claims.taken
     raise RuntimeError("clearing did not settle although every round fixes one more tenant")
+
+
+def clear_serially(
+    queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()
+) -> Outcome:
+    """The same outcome by the compiled walk."""
+    lots = _lots_of(queue, capacity, pools)
+    members = [lots.pool_rows(pool) for pool in pools]
+    first = np.cumsum([0, *(len(rows) for rows, _ in members)])
+    taken, asked, left, first_free, served = serial_walk(
+        queue.need_h100e,
+        queue.wanted_h100e,
+        lots.column,
+        queue.lots >= 0,
+        queue.work_per_gpu,
+        queue.quota_gpus,
+        lots.capacity,
+        lots.pool_of_lot,
+        lots.is_pool_lot,
+        np.array([lot for _, lot in members], np.int64),
+        first.astype(np.int64),
+        np.concatenate([rows for rows, _ in members]) if members else np.zeros(0, np.int64),
+        np.array([pool.offered_share for pool in pools], np.float64),
+        parameters.stop_threshold,
+        parameters.skip_threshold,
+        parameters.unserved == "leave",
+    )
+    pooled = np.zeros(len(capacity))
+    pooled[lots.named] = served
+    return _outcome(queue, _Claims(taken, asked, left, first_free), pooled, len(capacity), 1)
+
+
+def _outcome(queue: Queue, claims: _Claims, pooled: Floats, lots: int, rounds: int) -> Outcome:
+    """Claims that nobody can improve, as the result."""
+    away = np.maximum(claims.asked[:, 0] - claims.first_free, 0.0)
+    turned_away = totals(np.maximum(queue.lots[:, 0], 0), away, lots)
+    return Outcome(claims.taken, claims.asked, claims.left, turned_away, pooled, rounds)
