@@ -37,7 +37,7 @@ from pydantic.fields import FieldInfo
 from agents.rules.pricing import PricingParameters
 from agents.vendor.developer_cloud import DeveloperCloudParameters
 from agents.vendor.leaseback import LeasebackParameters
-from experiments.errors import ScenarioError, nearest
+from experiments.engine.errors import ScenarioError, nearest
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
@@ -255,9 +255,16 @@ def _parsed(assignment: str, where: str) -> tuple[str, Any]:
     if key not in _fields():
         raise _unknown_key(key, where)
     try:
-        return key, TypeAdapter(_fields()[key].annotation).validate_strings(text)
+        return key, _adapter(key).validate_strings(text)
     except ValidationError:
         return key, text  # refused below, with its place and what is allowed
+
+
+@cache
+def _adapter(key: str) -> TypeAdapter[Any]:
+    """Reads a text as the type of a field."""
+    kind: Any = _fields()[key].annotation
+    return TypeAdapter(kind)
 
 
 def _cell(text: str) -> Cell:
