@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from experiments.api import Results, compare, experiment, run
     from experiments.design import Design
-    from experiments.errors import ScenarioError
+    from experiments.engine.errors import ScenarioError
     from experiments.scenario import Scenario, scenario_names
 
 __all__ = ["Design", "Results", "Scenario", "ScenarioError", "compare", "experiment", "run", "scenario_names"]
@@ -29,7 +29,7 @@ _HOMES = {
     "Design": "experiments.design",
     "Results": "experiments.api",
     "Scenario": "experiments.scenario",
-    "ScenarioError": "experiments.errors",
+    "ScenarioError": "experiments.engine.errors",
     "compare": "experiments.api",
     "experiment": "experiments.api",
     "run": "experiments.api",

@@ -22,9 +22,9 @@ import polars as pl
 from experiments.design import DEFAULT_DESIGN, Design
 from experiments.engine import runner
 from experiments.engine.executors import Notice, Report, executor
+from experiments.engine.parts import Parts
 from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, make_plan, sources_digest
 from experiments.engine.runner import RunResult
-from experiments.engine.parts import Parts
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
 from experiments.measure import stats
@@ -89,13 +89,13 @@ class Results:
     @cached_property
     def summary(self) -> pl.DataFrame:
         """Mean and interval of every metric by arm."""
-        return stats.summary(self.outcomes, self.runs, experiment=self.plan.name, level=self.plan.level)
+        return stats.summarise(self.outcomes, self.runs, self.plan.level, experiment=self.plan.name)
 
     @cached_property
     def effects(self) -> pl.DataFrame:
         """Paired difference and interval of every metric by contrast."""
-        pairs = [(contrast.arm, contrast.base) for contrast in self.plan.contrasts]
-        return stats.effects(self.outcomes, self.runs, pairs, experiment=self.plan.name, level=self.plan.level)
+        contrasts = [(contrast.name, contrast.arm, contrast.base) for contrast in self.plan.contrasts]
+        return stats.effects(self.outcomes, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
 
 
 def experiment(
@@ -232,6 +232,7 @@ def carry_out(
         store.write_csv("summary", results.summary)
         store.write_csv("effects", results.effects)
         store.discard_empty_parts()
+        _draw(results)
     return results
 
 
@@ -256,6 +257,14 @@ def _work(spec: RunSpec, parts: Parts, simulate: runner.Simulate, measure: runne
     result: RunResult = runner.execute(spec, simulate, measure)
     parts.save(spec.id, result)
     return Report(spec.id, result.status, result.message)
+
+
+def _draw(results: Results) -> None:
+    """The figure of the price paths: the arms that the tables show."""
+    from experiments.show import plots
+
+    figure = plots.price_paths(results.market_week, results.runs, results.plan.shown_arms(), level=results.plan.level)
+    plots.save(figure, results.out / "figures", "price_paths")
 
 
 def _silent(done: int, total: int) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from experiments.errors import ScenarioError, StoreError
+from experiments.engine.errors import ScenarioError, StoreError
 
 if TYPE_CHECKING:
     from experiments.api import Progress, Results
@@ -67,7 +67,7 @@ def _one_line(error: click.ClickException) -> str:
 
 def _one_thread() -> None:
     """One thread for numerical libraries, set before they are imported: runs sum in one order everywhere."""
-    from experiments.threads import ONE_THREAD
+    from experiments.engine.threads import ONE_THREAD
 
     for name, number in ONE_THREAD.items():
         os.environ.setdefault(name, number)
@@ -129,8 +129,20 @@ class _Suggesting(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Print the version and end."""
+    if asked:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            click.echo(f"neocloud {version('neocloud-market')}")
+        except PackageNotFoundError:
+            click.echo("neocloud (from a folder, not installed)")
+        ctx.exit()
+
+
 @click.group(cls=_Suggesting, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="neocloud-market", prog_name="neocloud")
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def _neocloud() -> None:
     """Simulate the GPU rental market and measure what changes it.
 
@@ -175,9 +187,7 @@ def _compare(base: str, variant: str, **options: Any) -> int:
     return _carried_out(api.compare, (base, variant), options)
 
 
-def _carried_out(
-    function: Callable[..., Results], arguments: tuple[str, ...], options: dict[str, Any]
-) -> int:
+def _carried_out(function: Callable[..., Results], arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     """Call a function of the API with the options of the command line, print its results, return the exit code."""
     form, quiet, tables = options.pop("form"), options.pop("quiet"), options.pop("tables")
     kept = {"tables": _ALL_TABLES} if tables == "all" else {}

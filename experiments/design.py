@@ -13,8 +13,8 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
+from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Screen, make_plan
-from experiments.errors import ScenarioError, nearest
 from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml
 from market.parameters import Parameters
 
@@ -39,6 +39,7 @@ class ContrastDesign(Parameters):
     base: str
     without: str = ""
     assumption: str = ""
+    column: bool = True
 
 
 class TableDesign(Parameters):

@@ -38,14 +38,14 @@ from agents.rules.participation import LeptonParameters
 from agents.rules.pricing import PricingParameters
 from agents.vendor.developer_cloud import DeveloperCloudParameters
 from agents.vendor.leaseback import BackstopParameters, BuybackParameters, LeasebackParameters
-from experiments.errors import ScenarioError, nearest
+from experiments.engine.errors import ScenarioError, nearest
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
 from market.loans import FinanceParameters
 from market.outlook import CapacityParameters, RoadmapParameters
 from market.parameters import Parameters
-from market.tables import TABLE_NAMES, TableError, Tables, load_tables
+from market.tables import PACKAGED, TABLE_NAMES, TableError, Tables, load_tables
 from market.tenants import DemandParameters, TenantParameters
 from market.throughput import SoftwareParameters
 
@@ -262,9 +262,16 @@ def _parsed(assignment: str, where: str) -> tuple[str, Any]:
     if key not in _fields():
         raise _unknown_key(key, where)
     try:
-        return key, TypeAdapter(_fields()[key].annotation).validate_strings(text)
+        return key, _adapter(key).validate_strings(text)
     except ValidationError:
         return key, text  # refused below, with its place and what is allowed
+
+
+@cache
+def _adapter(key: str) -> TypeAdapter[Any]:
+    """Reads a text as the type of a field."""
+    kind: Any = _fields()[key].annotation
+    return TypeAdapter(kind)
 
 
 def _cell(text: str) -> Cell:

@@ -33,7 +33,7 @@ from market.tables import Tables
 from market.tenants import DemandParameters, TenantParameters, TenantRow, build_tenants
 from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
 from market.trade import Trades, clear_market
-from market.units import HOURS_PER_WEEK, TERM_NAMES, Term, date_of
+from market.units import HOURS_PER_WEEK, TERM_NAMES, Term
 from market.view import MarketView, OwnBooks, OwnFinance
 from market.week import play_week
 
@@ -440,7 +440,7 @@ class MarketModel(mesa.Model):
         offer = self.desk_offer
         self.view = MarketView(
             week=self.week + 1,
-            date=date_of(self.week + 1),
+            date=self.tables.date_of(self.week + 1),
             price_usd=frozen(self.book.price_usd),
             sold_out=(self.book.open_gpus <= 0.0) & (self.book.listed_gpus > 0.0),
             median_price_usd={lag: frozen(prices) for lag, prices in past.items()},

@@ -19,7 +19,7 @@ from market.randomness import Purpose, exponential, normal, pair_key, uniform
 from market.rows import SellerRow
 from market.suppliers import HYPERSCALER, Suppliers, SupplierSpec
 from market.tables import Tables
-from market.units import TERM_NAMES, TERM_WEEKS, Term, week_of
+from market.units import TERM_NAMES, TERM_WEEKS, Term
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -162,7 +162,7 @@ def opening_ages(tables: Tables, rows: Mapping[str, int], shape: tuple[int, ...]
     """Age of opening fleets in weeks, ``(suppliers, skus)``, from the month by which half of a fleet was bought."""
     ages = np.zeros(shape)
     for fleet in tables.fleets:
-        bought = week_of(date.fromisoformat(f"{fleet.vintage}-01"))
+        bought = tables.week_of(date.fromisoformat(f"{fleet.vintage}-01"))
         ages[rows[fleet.seller], tables.sku_index[fleet.sku]] = max(0, -bought)
     return ages
 

@@ -1,8 +1,8 @@
 """Executors: the same work done here, or in processes of this machine.
 
 Both take ``work(spec) -> report`` and yield reports as runs finish; the work itself stores its result, so nothing
-large travels and the memory of the parent stays flat. A worker that dies breaks its pool: every run that was in its
-hands is tried once more, alone, in a new pool; the one that kills its worker again is reported as ``died``.
+large travels and the memory of the parent stays flat. A worker that dies breaks its pool: every run that was in the
+pool's hands is done alone, in new pools, and retried once; one that keeps killing its worker is reported as ``died``.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from experiments.engine.plan import RunSpec
-from experiments.threads import ONE_THREAD
+from experiments.engine.threads import ONE_THREAD
 
 __all__ = ["Executor", "InProcess", "LocalProcesses", "Report", "available_cores", "executor"]
 
 _SMALLEST_TASK_SECONDS = 0.1  # shorter runs travel together: sending a task costs about a millisecond
 _TASKS_PER_WORKER = 2  # one running, one waiting
+_TRIES_ALONE = 2  # a suspect may only have waited in the pool that broke: its own run and one retry
 _IDLE_SECONDS = 120  # an unused pool stays warm this long
 _WATCH_SECONDS = 1.0
 
@@ -153,16 +154,19 @@ class LocalProcesses:
 
     def _announce(self, broken: list[RunSpec]) -> None:
         names = "; ".join(spec.label for spec in broken)
-        self._notice(f"a worker process died during one of: {names}. Each is tried once more, alone.")
+        self._notice(f"a worker process died during one of: {names}. Each is now done alone.")
 
     def _alone(self, spec: RunSpec, work: Work) -> Report:
-        """The second and last try of a run, in a pool where nothing else can be at fault."""
-        self._restart(1)
-        try:
-            return next(iter(self._pool.submit(_chunk, [spec], work).result()))
-        except BrokenProcessPool:
-            self._notice(f"{spec.label}: its worker process died twice; given up.")
-            return Report(spec.id, "died", "the worker process died, twice")
+        """A suspect in a pool where nothing else can be at fault: a first try of its own, and one more."""
+        for _ in range(_TRIES_ALONE):
+            self._restart(1)
+            try:
+                (report,) = self._pool.submit(_chunk, [spec], work).result()
+            except BrokenProcessPool:
+                continue
+            return cast(Report, report)
+        self._notice(f"{spec.label}: its worker process died again and again; given up.")
+        return Report(spec.id, "died", "the worker process died at every try")
 
     def _restart(self, workers: int) -> None:
         self._stop()

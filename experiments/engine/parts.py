@@ -20,8 +20,8 @@ from typing import Any
 
 import polars as pl
 
+from experiments.engine.errors import StoreError
 from experiments.engine.runner import RunResult
-from experiments.errors import StoreError
 
 __all__ = ["Parts", "checksum", "remove"]
 

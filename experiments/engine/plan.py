@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.errors import ScenarioError
+from experiments.engine.errors import ScenarioError
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -26,13 +26,8 @@ __all__ = ["DEFAULT_SEEDS", "FIRST_SEED", "Arm", "Contrast", "Plan", "RunSpec", 
 DEFAULT_SEEDS = 16  # the fewest for which a t interval keeps its word on mildly skewed outcomes
 FIRST_SEED = 1
 
-_SOURCES = (
-    "market",
-    "agents",
-    "experiments/build.py",
-    "experiments/engine/runner.py",
-    "experiments/measure/outcomes.py",
-)
+_SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure")
+_NOT_STORED = ("experiments/measure/stats.py",)  # computed anew from what is stored
 
 
 @dataclass(frozen=True)
@@ -53,6 +48,7 @@ class Contrast:
         base: name of the arm subtracted.
         without: name of the same contrast with an assumption switched off, or blank.
         assumption: that assumption in words (``the assumed public anchor``).
+        column: whether it has a column of its own on the screen.
     """
 
     name: str
@@ -60,6 +56,7 @@ class Contrast:
     base: str
     without: str = ""
     assumption: str = ""
+    column: bool = True
 
 
 @dataclass(frozen=True)
@@ -127,6 +124,17 @@ class Plan:
         """Keys in which the arms differ, sorted."""
         scenarios = [arm.scenario for arm in self.arms]
         return sorted({key for scenario in scenarios for key in scenarios[0].differences(scenario)})
+
+    def shown_contrasts(self) -> list[Contrast]:
+        """Contrasts with a column of their own."""
+        return [contrast for contrast in self.contrasts if contrast.column]
+
+    def shown_arms(self) -> list[str]:
+        """Arms with a column and a line of their own: those compared with all assumptions on; without contrasts all."""
+        off = {contrast.without for contrast in self.contrasts}
+        on = [contrast for contrast in self.shown_contrasts() if contrast.name not in off]
+        used = {name for contrast in on for name in (contrast.arm, contrast.base)}
+        return [arm.name for arm in self.arms if arm.name in used or not used]
 
     def record(self) -> dict[str, Any]:
         """The experiment in plain values: what ``design.toml`` stores, and what a folder is compared by."""
@@ -221,10 +229,10 @@ def sources_digest() -> str:
 def _source_files() -> Iterable[tuple[Path, str]]:
     """Source files with their names relative to the folder of the three packages."""
     spec = find_spec("market")
-    assert spec is not None and spec.origin is not None  # the package is installed: we import it
-    root = Path(spec.origin).parent.parent
+    root = Path(str(spec.origin if spec else "")).parent.parent
     for source in _SOURCES:
         place = root / source
         for path in place.rglob("*.py") if place.is_dir() else [place]:
-            if path.is_file():
-                yield path, path.relative_to(root).as_posix()
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and name not in _NOT_STORED:
+                yield path, name

@@ -38,14 +38,16 @@ _COLUMNS = {
     ),
     "segment_week": (
         "week segment wanted_h100e held_h100e unmet_h100e spend_usd amd_gpus nvidia_gpus amd_new_work_h100e "
-        "nvidia_new_work_h100e movers switchers surplus_usd"
+        "nvidia_new_work_h100e movers switchers surplus_usd mean_paid_usd_per_h100e_hour "
+        "cheapest_open_usd_per_h100e_hour"
     ),
     "market_week": (
         "week sku vendor list_mean_usd_per_gpu_hour list_median_usd_per_gpu_hour realised_usd_per_gpu_hour "
         "one_year_usd_per_gpu_hour installed_gpus sold_gpus utilisation"
     ),
     "desk_week": (
-        "week desk sku price_usd_per_gpu_hour cap_gpus sold_gpus requested_gpus rent_usd lease_cost_usd salience"
+        "week desk sku price_usd_per_gpu_hour cap_gpus sold_gpus requested_gpus filled_gpus rent_usd "
+        "lease_cost_usd salience"
     ),
 }
 

@@ -6,7 +6,8 @@
           [seller_week.parquet ...] summary.csv effects.csv figures/
           parts/ID/  finished runs, until all of them are compacted
 
-Every file is written under a temporary name and renamed when complete. Tables hold no clock, host or duration: those stand in the manifest.
+Every file is written under a temporary name and renamed when complete. Tables hold no clock, host or duration: those
+stand in the manifest.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ from typing import Any
 import polars as pl
 import tomli_w
 
+from experiments.engine.errors import ScenarioError, StoreError
 from experiments.engine.parts import Parts, checksum, remove
 from experiments.engine.plan import Plan
 from experiments.engine.runner import TABLES
-from experiments.errors import ScenarioError, StoreError
 
 __all__ = ["DEFAULT_TABLES", "Store"]
 
@@ -94,11 +95,11 @@ class Store:
         return ScenarioError(f"cannot write to {self.out}: {reason}")
 
     def _begin(self) -> None:
-        self.parts.open()
         for left in self.out.glob(".tmp-*"):
             remove(left)
         self._write_text("scenario.toml", self.plan.base.canonical())
         self._write_text("design.toml", tomli_w.dumps(self._record()))
+        self.parts.open()
 
     def _record(self) -> dict[str, Any]:
         return {**self.plan.record(), "tables": sorted(self.schemas)}

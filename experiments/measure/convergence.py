@@ -1,4 +1,4 @@
-"""Do prices of the same GPU converge? Sigma, beta, stable premia, and who moves the mean; all on posted prices.
+"""Do prices of the same GPU converge? Sigma, beta, stable premia; all on posted prices.
 
 Sigma asks whether the spread shrinks, beta whether dear sellers fall towards cheap ones. Beta without seller effects
 is convergence to one common price; with seller effects it is the return to each seller's own premium.
@@ -23,7 +23,7 @@ from experiments.measure.estimators import (
     within_sellers,
     within_weeks,
 )
-from experiments.measure.prices import posted, spread, weights
+from experiments.measure.prices import posted, spread
 from experiments.measure.records import HEADLINE, Bools, Cell, Floats, Records, Window, cell, ratio
 from market.units import WEEKS_PER_YEAR
 
@@ -31,8 +31,6 @@ __all__ = [
     "CONVERGENCE_CLASSES",
     "beta",
     "beta_within",
-    "change_of_cv",
-    "change_of_mean",
     "half_life",
     "half_life_within",
     "price_drift",
@@ -264,60 +262,3 @@ def _drift(time: Floats, price: Floats, valid: Bools) -> Slope:
     if valid.sum(axis=0).max() < MIN_TREND_WEEKS:
         return undefined(f"no seller posts a price for {MIN_TREND_WEEKS} weeks")
     return clustered_slope(time, price, np.arange(time.shape[1]))
-
-
-_CHANGE_PARTS = ("total", "within", "between", "entry", "exit")
-
-
-def change_of_mean(records: Records, window: Window, part: str) -> Iterator[Cell]:
-    """A part of the change of the weighted mean posted price from the first to the last week of the window, USD/GPU-h.
-
-    Melitz and Polanec (2015), weights by available GPUs; total = within + between + entry + exit:
-
-    - within: stayers' price changes at their mean share among stayers (0 exactly if their prices are frozen);
-    - between: stayers' share changes at their mean price;
-    - entry: share of entrants × (their price - stayers' price) in the last week;
-    - exit: share of leavers × (stayers' price - their price) in the first week.
-    """
-    for name in CONVERGENCE_CLASSES:
-        parts = records.once(("change", window, name), partial(_changes, records, window, name))
-        yield from records.sku_cells(name, parts[_CHANGE_PARTS.index(part)], "no seller posts a price in both weeks")
-
-
-def _changes(records: Records, window: Window, provider_class: str) -> Floats:
-    """All parts by SKU, ``(5, skus)``."""
-    ends = [window.first, window.last]
-    price = posted(records, provider_class)[ends]
-    weight = np.where(np.isfinite(price), weights(records)[ends], 0.0)
-    price = np.nan_to_num(price)
-    stays = (weight > 0.0).all(axis=0)
-    stayers = records.by_sku(weight * stays)
-    share = ratio(weight * stays, stayers[:, records.sku_of])
-    within = np.where(stays, share.mean(axis=0) * (price[1] - price[0]), 0.0)
-    between = np.where(stays, (share[1] - share[0]) * price.mean(axis=0), 0.0)
-    level = ratio(records.by_sku(weight * price * stays), stayers)
-    gap = weight * ~stays * (price - level[:, records.sku_of])
-    movers = ratio(records.by_sku(np.where(stays, 0.0, gap)), records.by_sku(weight))
-    inside, across, entry, leaving = records.by_sku(within), records.by_sku(between), movers[1], -movers[0]
-    known = np.isfinite(level).all(axis=0)
-    parts = np.stack([inside + across + entry + leaving, inside, across, entry, leaving])
-    return np.where(known, parts, np.nan)
-
-
-def change_of_cv(records: Records, window: Window, part: str) -> Iterator[Cell]:
-    """A part of the change of the cross-seller coefficient of variation from the first to the last week of the window.
-
-    ``total``, ``within`` (over the sellers present in both weeks) and ``composition`` (the rest: who is left).
-    """
-    for name in CONVERGENCE_CLASSES:
-        prices = posted(records, name)
-        stays = np.isfinite(prices[[window.first, window.last]]).all(axis=0)
-        total, within = (_cv_change(records, window, chosen) for chosen in (prices, np.where(stays, prices, np.nan)))
-        values = {"total": total, "within": within, "composition": total - within}[part]
-        yield from records.sku_cells(name, values, "fewer than two sellers post a price in both weeks")
-
-
-def _cv_change(records: Records, window: Window, prices: Floats) -> Floats:
-    ends = spread(records, prices[[window.first, window.last]])
-    cv = ratio(ends.sd, ends.mean)
-    return np.asarray(cv[1] - cv[0])

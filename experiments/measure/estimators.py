@@ -41,9 +41,11 @@ def undefined(reason: str) -> Slope:
 def newey_west_slope(values: Floats, times: Floats, lags: int | None = None) -> Slope:
     """Least-squares slope of ``values`` on ``times`` with a standard error robust to serial correlation.
 
-    Bartlett kernel of Newey and West (1987) with ``1.3 √n`` lags, the rule of Lazarus, Lewis, Stock and Watson (2018):
-    weekly prices stand still between revisions, and the shorter textbook rules understate the error. Scaled by
-    n/(n - 2).
+    Bartlett kernel of Newey and West (1987) with ``1.3 √n`` lags (Lazarus, Lewis, Stock and Watson 2018): weekly prices
+    stand still between revisions, and the shorter textbook rules understate the error more. Scaled by n/(n - 2), and by
+    the fixed-b ratio of Kiefer and Vogelsang (2005), so that ± 1.96 errors are their 95 % interval. Of trends in
+    autoregressive noise it covers, at 52 weeks, .92 (persistence 0), .87 (.5), .81 (.7) and .66 (.9): between seeds
+    trust the spread over seeds, not this.
 
     Args:
         values: ``(n,)``, weeks without a value left out.
@@ -61,25 +63,35 @@ def newey_west_slope(values: Floats, times: Floats, lags: int | None = None) -> 
     covariances = np.correlate(scores, scores, "full")[n - 1 : n + bandwidth]
     weights = 2.0 * (1.0 - np.arange(bandwidth + 1) / (bandwidth + 1.0))
     weights[0] = 1.0
-    variance = float(weights @ covariances) * n / (n - 2)
-    return Slope(slope, sqrt(max(variance, 0.0)) / spread)
+    variance = max(float(weights @ covariances), 0.0) * n / (n - 2)
+    return Slope(slope, _fixed_b(bandwidth / n) * sqrt(variance) / spread)
+
+
+def _fixed_b(share: float) -> float:
+    """Critical value of the Bartlett t statistic at 95 % if lags are ``share`` of the sample, over the normal's."""
+    return (1.96 + 2.9694 * share + 0.4160 * share**2 - 0.5324 * share**3) / 1.96
 
 
 def clustered_slope(x: Floats, y: Floats, clusters: NDArray[np.intp]) -> Slope:
-    """Slope of ``y`` on ``x`` through the origin (both already demeaned), errors clustered by column.
+    """Slope of ``y`` on ``x`` through the origin (both already demeaned), its error a jackknife over clusters.
+
+    Overlapping changes of one seller are not independent. Leaving out a seller at a time (CR3; MacKinnon, Nielsen and
+    Webb 2023) keeps its word with few sellers where the plain cluster formula does not: of random walks over 52 weeks,
+    t intervals of beta cover 0 in .90 (6 sellers), .92 (12), .93 (20), .94 (60). One cluster: no error.
 
     Args:
         x: ``(weeks, series)``, 0 where there is no observation.
         y: the same shape.
-        clusters: cluster of each series, ``(series,)``: overlapping changes of one seller are not independent.
+        clusters: cluster of each series, ``(series,)``.
     """
-    squares = float(np.einsum("ts,ts->", x, x))
-    slope = float(np.einsum("ts,ts->", x, y)) / squares
-    scores = np.bincount(clusters, np.einsum("ts,ts->s", x, y - slope * x))
-    groups = len(np.unique(clusters))
+    squares = np.bincount(clusters, np.einsum("ts,ts->s", x, x))
+    products = np.bincount(clusters, np.einsum("ts,ts->s", x, y))
+    slope = float(products.sum() / squares.sum())
+    groups = len(np.unique(clusters[x.any(axis=0)]))
+    without = ratio(products.sum() - products, squares.sum() - squares)
     if groups < 2:
         return Slope(slope)
-    return Slope(slope, sqrt(float(scores @ scores) * groups / (groups - 1)) / squares)
+    return Slope(slope, sqrt((groups - 1) / groups * float(((without - slope) ** 2).sum())))
 
 
 def within_weeks(values: Floats, valid: Bools, starts: NDArray[np.intp], group_of: NDArray[np.intp]) -> Floats:

@@ -13,7 +13,7 @@ from functools import partial
 
 import polars as pl
 
-from experiments.measure import convergence, margins, policy, prices, revisions, shares
+from experiments.measure import composition, convergence, margins, policy, prices, revisions, shares
 from experiments.measure.records import HEADLINE, OUTCOME_SCHEMA, Cell, Records, Window, windows
 
 __all__ = ["HEADLINE", "OUTCOMES", "OUTCOME_SCHEMA", "UNITS", "Outcome", "Records", "Window", "outcomes", "windows"]
@@ -50,15 +50,16 @@ OUTCOMES: dict[str, Outcome] = {
     "price_multiple": Outcome(prices.price_multiple, "1", "hyperscaler/neocloud"),
     "price_ratio": Outcome(prices.price_ratio, "1", "same seller"),
     "term_ratio": Outcome(prices.term_ratio, "1"),
+    "law_of_one_price_gap": Outcome(prices.law_of_one_price_gap, "1", "all"),
     "price_drift": Outcome(convergence.price_drift, "1/year"),
-    "price_mean_change": Outcome(partial(convergence.change_of_mean, part="total"), _PRICE),
-    "price_mean_change_within": Outcome(partial(convergence.change_of_mean, part="within"), _PRICE),
-    "price_mean_change_between": Outcome(partial(convergence.change_of_mean, part="between"), _PRICE),
-    "price_mean_change_entry": Outcome(partial(convergence.change_of_mean, part="entry"), _PRICE),
-    "price_mean_change_exit": Outcome(partial(convergence.change_of_mean, part="exit"), _PRICE),
-    "price_cv_change": Outcome(partial(convergence.change_of_cv, part="total"), "1"),
-    "price_cv_change_within": Outcome(partial(convergence.change_of_cv, part="within"), "1"),
-    "price_cv_change_composition": Outcome(partial(convergence.change_of_cv, part="composition"), "1"),
+    "price_mean_change": Outcome(partial(composition.change_of_mean, part="total"), _PRICE),
+    "price_mean_change_within": Outcome(partial(composition.change_of_mean, part="within"), _PRICE),
+    "price_mean_change_between": Outcome(partial(composition.change_of_mean, part="between"), _PRICE),
+    "price_mean_change_entry": Outcome(partial(composition.change_of_mean, part="entry"), _PRICE),
+    "price_mean_change_exit": Outcome(partial(composition.change_of_mean, part="exit"), _PRICE),
+    "price_cv_change": Outcome(partial(composition.change_of_cv, part="total"), "1"),
+    "price_cv_change_within": Outcome(partial(composition.change_of_cv, part="within"), "1"),
+    "price_cv_change_composition": Outcome(partial(composition.change_of_cv, part="composition"), "1"),
     "sigma_trend": Outcome(convergence.sigma_trend, "1/year", trend=True),
     "beta": Outcome(convergence.beta, "per 4 weeks"),
     "beta_within": Outcome(convergence.beta_within, "per 4 weeks"),

@@ -16,6 +16,7 @@ from market.units import HOURS_PER_WEEK
 
 __all__ = [
     "PRICE_CLASSES",
+    "law_of_one_price_gap",
     "posted",
     "price_cv",
     "price_cv_balanced",
@@ -187,3 +188,14 @@ def term_ratio(records: Records, window: Window) -> Iterator[Cell]:
     weekly = ratio(market["one_year_usd_per_gpu_hour"], market["list_mean_usd_per_gpu_hour"])[window.rows]
     for name, vendor, value in zip(market.labels["sku"], market.labels["vendor"], mean_over_weeks(weekly), strict=True):
         yield cell(value, "no one-year price", vendor=str(vendor), sku=str(name), provider_class=HEADLINE)
+
+
+def law_of_one_price_gap(records: Records, window: Window) -> Iterator[Cell]:
+    """(Mean effective price paid - cheapest open effective price)/mean, by segment; mean over weeks.
+
+    Effective prices are USD per H100e-hour, what tenants of the segment compare.
+    """
+    segments = records.segments
+    paid, cheapest = (segments[f"{name}_usd_per_h100e_hour"][window.rows] for name in ("mean_paid", "cheapest_open"))
+    for name, value in zip(segments.labels["segment"], mean_over_weeks(ratio(paid - cheapest, paid)), strict=True):
+        yield cell(value, "nobody of the segment rents, or no offer is open to it", segment=str(name))

@@ -117,8 +117,9 @@ def cell(
 
 def ratio(numerator: Any, denominator: Any) -> Floats:
     """Elementwise quotient, NaN where the denominator is not positive."""
-    top, bottom = np.broadcast_arrays(np.asarray(numerator, float), np.asarray(denominator, float))
-    quotient: Floats = np.divide(top, bottom, out=np.full(top.shape, np.nan), where=bottom > 0.0)
+    bottom = np.asarray(denominator, float)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        quotient: Floats = np.where(bottom > 0.0, np.asarray(numerator, float) / bottom, np.nan)
     return quotient
 
 
@@ -268,18 +269,15 @@ class Records:
         self, provider_class: str, values: Floats, reason: str, std_errors: Floats | None = None
     ) -> Iterator[Cell]:
         """A cell for each SKU that the class ever holds, from ``values`` in the order of `skus`."""
-        held = self.by_sku(self.in_class(provider_class).astype(float)) > 0.0
         errors = np.full(len(self.skus), np.nan) if std_errors is None else std_errors
+        for k, sku, vendor in self.once(("held", provider_class), lambda: self._held(provider_class)):
+            yield cell(values[k], reason, errors[k], vendor=vendor, sku=sku, provider_class=provider_class)
+
+    def _held(self, provider_class: str) -> list[tuple[int, str, str]]:
+        """Place, name and vendor of the SKUs that a class ever holds."""
+        held = self.by_sku(self.in_class(provider_class).astype(float)) > 0.0
         vendors = self.lots.labels["vendor"][self.sku_starts]
-        for k in np.flatnonzero(held):
-            yield cell(
-                values[k],
-                reason,
-                errors[k],
-                vendor=str(vendors[k]),
-                sku=self.skus[k],
-                provider_class=provider_class,
-            )
+        return [(int(k), self.skus[k], str(vendors[k])) for k in np.flatnonzero(held)]
 
 
 def members(provider_class: str, names: Strings, kinds: Strings, heavy: Strings, largest: str = "") -> Bools:

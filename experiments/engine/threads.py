@@ -1,4 +1,4 @@
-"""One thread for numerical libraries: two processes are worth more than two threads, and one thread sums in one order."""
+"""One thread for numerical libraries: two processes beat two threads, and one thread always sums in one order."""
 
 __all__ = ["ONE_THREAD"]
 

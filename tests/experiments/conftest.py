@@ -1,0 +1,80 @@
+"""A simulation of three numbers in place of the market, behind the seam that the real one stands behind."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import cloudpickle
+import numpy as np
+import polars as pl
+import pytest
+
+from experiments import api
+from experiments.engine import runner
+from experiments.engine.runner import TABLES
+from experiments.measure import outcomes as measured
+from experiments.scenario import Scenario
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # worker processes cannot import this file
+
+SKUS = ("H100", "MI300X")
+
+
+def fake_simulate(scenario: Scenario, seed: int) -> runner.Tables:
+    """Prices that fall with the cap and vary with the seed; every other table is empty."""
+    weeks = scenario.weeks + 1
+    noise = np.random.default_rng(seed).normal(size=weeks * len(SKUS))
+    price = 3.0 - 1e-5 * scenario.developer_cloud.cap_gpus + 0.1 * noise
+    empty = {name: pl.DataFrame(schema=schema) for name, schema in TABLES.items()}
+    rows = {
+        "week": np.repeat(np.arange(weeks), len(SKUS)),
+        "sku": list(SKUS) * weeks,
+        "list_mean_usd_per_gpu_hour": price,
+    }
+    market = pl.DataFrame({name: rows.get(name) for name in TABLES["market_week"]}, schema=TABLES["market_week"])
+    return {**empty, "market_week": market}
+
+
+def fake_outcomes(tables: runner.Tables, *, weeks: int) -> pl.DataFrame:
+    """Mean price by SKU, and an outcome that is never defined."""
+    mean = tables["market_week"].group_by("sku", maintain_order=True).agg(pl.col("list_mean_usd_per_gpu_hour").mean())
+    rows = [
+        ("price_mean", "all", sku, "all", measured.HEADLINE, 1, weeks, value, None, None) for sku, value in mean.rows()
+    ]
+    rows.append(("half_life", "all", "H100", "all", measured.HEADLINE, 1, weeks, None, None, "prices do not return"))
+    return pl.DataFrame(rows, schema=measured.OUTCOME_SCHEMA, orient="row")
+
+
+@pytest.fixture
+def fake_market(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., runner.Tables]], None]:
+    """Puts the small simulation in the place of the market; called, puts another one there."""
+    monkeypatch.setattr(measured, "outcomes", fake_outcomes)
+    monkeypatch.setattr(runner, "simulate", fake_simulate)
+    return lambda simulate: monkeypatch.setattr(runner, "simulate", simulate)
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draws nothing: figures take longer than everything else together."""
+    monkeypatch.setattr(api, "_draw", lambda results: None)
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder as the place where the program is started."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def small_plan() -> api.Plan:
+    """Two arms of two seeds, two weeks long."""
+    return small_plan_of()
+
+
+def small_plan_of(*, seeds: int = 2, **changes: object) -> api.Plan:
+    base = Scenario.load().with_({"weeks": 2, **changes})
+    arms = [api.Arm("without", base.set("developer_cloud.cap_gpus", 0.0)), api.Arm("with", base)]
+    return api.make_plan(
+        "small", base, arms, seeds=seeds, contrasts=[api.Contrast("effect", "with", "without")], question="Which?"
+    )

@@ -1,0 +1,208 @@
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from experiments import cli
+from experiments.engine import runner
+
+ROOT = Path(__file__).parents[2]
+QUICK = ["--seeds", "2", "--weeks", "2", "--workers", "1"]
+
+
+@pytest.fixture
+def neocloud(fake_market, no_figures, in_folder, capsys):
+    """Runs a command line; returns exit code, standard output and standard error."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = cli.main(arguments)
+        return (code, *capsys.readouterr())
+
+    return call
+
+
+def test_an_experiment_prints_three_tables_and_where_the_files_are(neocloud):
+    code, output, complaints = neocloud("experiment", *QUICK)
+    assert (code, complaints) == (0, "")
+    for title in ("Rental prices and their spread", "Margins of neoclouds", "AMD's share of the market"):
+        assert title in output
+    assert "Files in out/developer-cloud-" in output
+
+
+def test_json_has_the_rows_of_summary_and_effects(neocloud):
+    code, output, _ = neocloud("experiment", "developer-cloud", *QUICK, "--format", "json", "--out", "here")
+    printed = json.loads(output)
+    assert code == 0
+    assert (printed["experiment"], printed["out"], printed["runs"]) == ("developer-cloud", "here", 10)
+    assert {row["arm"] for row in printed["summary"]} >= {"none", "same-hours", "offer"}
+    assert {row["contrast"] for row in printed["effects"]} >= {"price effect", "quantity effect", "total"}
+    assert Path("here/summary.csv").exists()
+
+
+def test_csv_is_the_two_tables_with_an_empty_line_between(neocloud):
+    _, output, _ = neocloud("compare", "baseline-2025", "baseline-2025+weeks=3", *QUICK, "--format", "csv")
+    summary, effects = output.split("\n\n")
+    assert "arm" in next(csv.reader(io.StringIO(summary)))
+    assert "difference" in next(csv.reader(io.StringIO(effects)))
+
+
+def test_a_run_prints_means_and_draws_the_figure(fake_market, in_folder, capsys):
+    assert cli.main(["run", "--weeks", "2"]) == 0
+    assert "MI300X" in capsys.readouterr().out
+    (figure,) = Path("out").glob("*/figures/price_paths.png")
+    assert figure.stat().st_size > 0
+
+
+def test_failed_runs_end_with_code_three_and_a_line_that_says_where_to_look(neocloud, fake_market):
+    simulate = runner.simulate
+
+    def fails(scenario, seed):
+        return simulate(scenario, seed) if seed == 1 else 1 / 0
+
+    fake_market(fails)
+    code, _, complaints = neocloud("run", *QUICK, "--out", "bad")
+    assert code == 3
+    assert complaints == "1 of 2 runs failed: see status and message in bad/runs.parquet\n"
+
+
+def test_an_interrupt_ends_with_code_130_and_the_command_that_goes_on(neocloud, fake_market):
+    def interrupted(scenario, seed):
+        raise KeyboardInterrupt
+
+    fake_market(interrupted)
+    code, output, complaints = neocloud("run", *QUICK, "--set", "developer_cloud.cap_gpus=3", "--out", "a b")
+    assert (code, output) == (130, "")
+    assert complaints.strip().endswith(
+        "To go on: neocloud run --seeds 2 --weeks 2 --workers 1 --set developer_cloud.cap_gpus=3 --out 'a b'"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["experiment", "developer-clod"], "nearest: developer-cloud"),
+        (["run", "baseline"], "unknown scenario 'baseline'; nearest: baseline-2025"),
+        (["compare", "baseline-2025", "absent.toml"], "absent.toml: No such file"),
+        (["experiment", "--set", "developer_cloud.cap_gpu=1"], "nearest: developer_cloud.cap_gpus"),
+        (["experiment", "--set", "developer_cloud.cap_gpus=20000"], "developer_cloud.firm_gpus = 10000"),
+        (["experiment", "--set", "developer_cloud.cap_gpus=nan"], "developer_cloud.cap_gpus = nan"),
+        (["experiment", "--set", "developer_cloud.price_usd_per_gpu_hour=cheap"], "= 'cheap'; allowed: a number"),
+        (["experiment", "--set", "data.fleets=absent.csv"], "absent.csv"),
+        (["experiment", "--set", "data.hardware.H1000.capex_usd=1"], "H100"),
+        (["experiment", "--seeds", "0"], "--seeds"),
+        (["experiment", "--weeks", "0"], "--weeks"),
+        (["experiment", "--workers", "0"], "--workers"),
+        (["experiment", "--out", "/dev/null/x"], "cannot write to /dev/null/x"),
+        (["experiment", "--format", "xml"], "--format"),
+        (["experiment", "--sets", "x"], "--sets"),
+        (["experimnt"], "did you mean 'experiment'?"),
+        (["scenario", "lst"], "did you mean 'list'?"),
+        (["compare", "baseline-2025"], "VARIANT"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two_and_writes_nothing(neocloud, arguments, told):
+    code, output, complaints = neocloud(*arguments)
+    assert (code, output) == (2, "")
+    assert told in complaints
+    assert complaints.count("\n") == 1
+    assert not list(Path.cwd().iterdir())
+
+
+def test_a_folder_with_another_experiment_is_refused_and_left_as_it_is(neocloud):
+    neocloud("run", *QUICK, "--out", "here")
+    before = {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()}
+    code, _, complaints = neocloud("experiment", *QUICK, "--out", "here")
+    assert code == 2
+    assert complaints.count("\n") == 1
+    assert "here holds another experiment" in complaints
+    assert {path: path.read_bytes() for path in Path("here").rglob("*") if path.is_file()} == before
+
+
+def test_a_table_with_a_mistake_is_refused_with_file_and_line(neocloud):
+    lines = (ROOT / "market" / "data" / "fleets.csv").read_text(encoding="utf-8").splitlines(keepends=True)
+    Path("mine.csv").write_text(lines[0] + lines[1].replace("H100", "H1O0", 1).replace("A100", "A1O0", 1))
+    code, _, complaints = neocloud("data", "check", "--set", "data.fleets=mine.csv")
+    assert code == 2
+    assert "mine.csv, line 2" in complaints
+    assert complaints.count("\n") == 1
+
+
+def test_scenarios_are_listed_shown_and_checked(neocloud):
+    assert neocloud("scenario", "list")[1].startswith("baseline-2025: ")
+    assert "[developer_cloud]" in neocloud("scenario", "show")[1]
+    assert json.loads(neocloud("scenario", "show", "--set", "weeks=3", "--format", "json")[1])["weeks"] == 3
+    assert neocloud("scenario", "check", "baseline-2025")[1].startswith("baseline-2025: ok")
+    assert json.loads(neocloud("scenario", "schema")[1])["title"] == "Scenario"
+
+
+def test_a_shown_scenario_is_a_scenario_file(neocloud):
+    Path("mine.toml").write_text(neocloud("scenario", "show", "--set", "developer_cloud.cap_gpus=3")[1])
+    assert 'developer_cloud.cap_gpus": 3.0' in neocloud("scenario", "show", "mine.toml", "--format", "json")[1]
+
+
+def test_tables_are_listed_and_checked(neocloud):
+    names = [row["name"] for row in json.loads(neocloud("data", "list", "--format", "json")[1])]
+    assert {"hardware", "sellers", "fleets", "deliveries", "segments", "parameters"} <= set(names)
+    assert neocloud("data", "list", "--format", "csv")[1].startswith("name,")
+    assert "fleets" in neocloud("data", "list")[1]
+    assert neocloud("data", "check")[1].startswith("tables: ok")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["experiment", "--help"]])
+def test_help_and_version_import_nothing_heavy(arguments, tmp_path):
+    script = f"""
+import sys
+from experiments.cli import main
+code = main({arguments!r})
+heavy = "mesa numba polars matplotlib numpy scipy pydantic rich networkx loky".split()
+print("loaded:", [name for name in heavy if name in sys.modules])
+sys.exit(code)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded: []"
+
+
+def test_the_module_is_the_command(tmp_path):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments", "scenario", "list"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.stdout.startswith("baseline-2025")
+
+
+def test_a_package_of_somebody_else_with_the_name_of_ours_is_named(tmp_path):
+    (tmp_path / "agents").mkdir()
+    (tmp_path / "agents" / "__init__.py").touch()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, "-c", "import experiments"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env=environment,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 1
+    assert f"'agents' was found in {tmp_path}" in done.stderr

@@ -1,0 +1,179 @@
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from experiments import scenario as module
+from experiments.scenario import Scenario, ScenarioError, scenario_names
+from market.parameters import parameter_rows
+
+
+def refusal(call, *arguments):
+    with pytest.raises(ScenarioError) as caught:
+        call(*arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message
+
+
+@pytest.fixture
+def scenario_file(tmp_path: Path):
+    def write(text: str, name: str = "mine.toml") -> Path:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+def test_the_baseline_is_every_parameter_at_the_default_of_its_table_row():
+    values = Scenario.load("baseline-2025").values()
+    assert set(parameter_rows()) == {key for key in values if "." in key}
+    assert values["weeks"] == 52
+
+
+def test_every_built_in_scenario_has_valid_tables():
+    for name in scenario_names():
+        Scenario.load(name).check()
+
+
+def test_a_file_beats_what_it_extends_and_a_text_beats_the_file(scenario_file):
+    path = scenario_file('extends = "baseline-2025"\nweeks = 26\n[developer_cloud]\ncap_gpus = 300\n')
+    scenario = Scenario.load(path)
+    assert (scenario.name, scenario.weeks, scenario.developer_cloud.cap_gpus) == ("mine", 26, 300.0)
+    assert scenario.with_text(["developer_cloud.cap_gpus=200"]).developer_cloud.cap_gpus == 200.0
+
+
+def test_a_file_may_extend_a_file_beside_it(scenario_file):
+    scenario_file("[pricing]\nanchor_weight = 0\n", "base.toml")
+    assert Scenario.load(scenario_file('extends = "base.toml"\n')).pricing.anchor_weight == 0.0
+
+
+def test_files_that_extend_each_other_are_refused(scenario_file):
+    scenario_file('extends = "second.toml"\n', "first.toml")
+    message = refusal(Scenario.load, scenario_file('extends = "first.toml"\n', "second.toml"))
+    assert "circle: second -> first -> second" in message
+
+
+def test_changes_can_be_written_after_a_name():
+    scenario = Scenario.load("baseline-2025+developer_cloud.cap_gpus=3e+2+pricing.anchor_weight=0")
+    assert (scenario.developer_cloud.cap_gpus, scenario.pricing.anchor_weight) == (300.0, 0.0)
+
+
+def test_an_unknown_scenario_names_the_nearest():
+    assert "nearest: baseline-2025" in refusal(Scenario.load, "baseline-2052")
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("developer_cloud.cap_gpu=3", "unknown key developer_cloud.cap_gpu; nearest: developer_cloud.cap_gpus"),
+        ("developer_clout.cap_gpus=3", "nearest: developer_cloud.cap_gpus"),
+        ("developer_cloud=3", "developer_cloud is a section"),
+        ("developer_cloud.cap_gpus=-5", "developer_cloud.cap_gpus = -5.0; allowed: a number from 0 to 10000000 GPUs"),
+        ("developer_cloud.cap_gpus=nan", "developer_cloud.cap_gpus = nan; allowed: a number"),
+        ("developer_cloud.cap_gpus=inf", "developer_cloud.cap_gpus = inf; allowed: a number"),
+        ("developer_cloud.cap_gpus=many", "developer_cloud.cap_gpus = 'many'; allowed: a number"),
+        ("developer_cloud.price_rule=cheap", "'cheap'; allowed: fixed, partners-median"),
+        ("choice.outside_option=perhaps", "allowed: true or false"),
+        ("weeks=1.5", "weeks = '1.5'; allowed: a whole number from 1 to 5200 weeks"),
+        ("weeks", "'weeks' is not of the form section.key=value"),
+        ("developer_cloud.cap_gpus=20000", "allowed: 0 to developer_cloud.firm_gpus = 10000 GPUs"),
+        ("data.fleet=x.csv", "unknown table 'fleet'; nearest: fleets"),
+    ],
+)
+def test_a_bad_text_is_refused_in_one_line(text, told):
+    message = refusal(Scenario.load().with_text, [text])
+    assert message.startswith("--set: ")
+    assert told in message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[developer_cloud]\ncap_gpu = 3\n", "nearest: developer_cloud.cap_gpus"),
+        ('[developer_cloud]\ncap_gpus = "300"\n', "developer_cloud.cap_gpus = '300'; allowed: a number"),
+        ("[developer_cloud]\ncap_gpus = nan\n", "developer_cloud.cap_gpus = nan"),
+        ("[choice]\noutside_option = 1\n", "allowed: true or false"),
+        ("week = 3\n", "unknown key week; nearest: weeks"),
+        ("weeks = \n", "not a TOML file"),
+        ("extends = 3\n", "extends = 3"),
+        ("[data]\nfleets = 3\n", "allowed: a CSV file"),
+        ("[developer_cloud]\nfirm_gpus = 10\n", "more than are leased back"),
+    ],
+)
+def test_a_bad_file_is_refused_in_one_line_that_names_it(scenario_file, text, told):
+    path = scenario_file(text)
+    message = refusal(Scenario.load, path)
+    assert message.startswith(str(path))
+    assert told in message
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    assert "No such file" in refusal(Scenario.load, tmp_path / "absent.toml")
+
+
+def test_an_unknown_sku_is_refused_with_the_nearest():
+    message = refusal(Scenario.load().set("developer_cloud.sku", "MI300").check)
+    assert "developer_cloud.sku = 'MI300'" in message
+    assert "nearest: MI300X" in message
+
+
+def test_a_scenario_cannot_be_changed_in_place():
+    with pytest.raises(ValueError, match="frozen"):
+        Scenario.load().weeks = 3  # type: ignore[misc]
+
+
+def test_the_canonical_form_reads_back_to_the_same_scenario(scenario_file):
+    scenario = Scenario.load().with_({"data.hardware.MI355X.capex_usd": 1000, "weeks": 3, "description": 'a "b" \\ c'})
+    again = Scenario.load(scenario_file(scenario.canonical()))
+    assert again == scenario
+    assert again.digest() == scenario.digest()
+
+
+def test_the_digest_moves_with_any_value_and_not_with_labels():
+    base = Scenario.load()
+    assert base.with_({"name": "x", "description": "y", "source": "z"}).digest() == base.digest()
+    assert base.set("pricing.anchor_weight", 0.5).digest() != base.digest()
+
+
+def test_a_whole_number_and_the_same_decimal_number_are_one_value():
+    base = Scenario.load()
+    assert base.set("developer_cloud.cap_gpus", 300).digest() == base.set("developer_cloud.cap_gpus", 300.0).digest()
+
+
+def test_tables_can_be_replaced_by_files_beside_the_scenario(scenario_file):
+    source = Path(module.__file__).parent.parent / "market" / "data" / "fleets.csv"
+    lines = source.read_text(encoding="utf-8").splitlines(keepends=True)
+    scenario_file("".join(lines[:3]), "my_fleets.csv")
+    scenario = Scenario.load(scenario_file('[data]\nfleets = "my_fleets.csv"\n'))
+    assert len(scenario.tables().fleets) == 2
+
+
+def test_a_cell_can_be_changed_by_its_address():
+    for scenario in (
+        Scenario.load().set("data.hardware.MI355X.capex_usd", 1234.0),
+        Scenario.load().with_text(["data.hardware.MI355X.capex_usd=1234"]),
+    ):
+        tables = scenario.tables()
+        assert tables.skus[tables.sku_index["MI355X"]].capex_usd == 1234.0
+
+
+def test_a_cell_that_does_not_exist_is_refused_with_the_nearest():
+    assert "MI355X" in refusal(Scenario.load().set("data.hardware.MI355.capex_usd", 1.0).tables)
+
+
+def test_differences_name_the_keys_that_differ():
+    base = Scenario.load()
+    assert base.differences(base.set("weeks", 3)) == {"weeks": (52, 3)}
+
+
+def test_the_schema_carries_units():
+    schema = Scenario.model_json_schema()
+    desk = schema["$defs"]["DeveloperCloudParameters"]["properties"]
+    assert desk["price_usd_per_gpu_hour"]["unit"] == "USD/GPU-h"
+
+
+def test_the_stored_form_is_plain_toml_with_sorted_keys():
+    stored = tomllib.loads(Scenario.load().canonical())
+    assert list(stored["pricing"]) == sorted(stored["pricing"])

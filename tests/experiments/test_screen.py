@@ -1,0 +1,145 @@
+import math
+from types import SimpleNamespace
+
+import polars as pl
+import pytest
+from scipy import stats as scipy_stats
+
+from experiments.engine.plan import Contrast
+from experiments.measure.stats import EFFECTS_SCHEMA, SUMMARY_SCHEMA
+from experiments.show import plots
+from experiments.show.screen import DEFAULT_SCREENS, Numbers, cap_sentence, in_words, says, sentence
+
+PRICE = Contrast("price effect", "offer", "same-hours", "price effect, anchor off", "the assumed public anchor")
+OFF = Contrast("price effect, anchor off", "offer, anchor off", "same-hours, anchor off")
+DIMENSIONS = {"vendor": "amd", "sku": "MI300X", "segment": "all", "provider_class": "neocloud+marketplace"}
+WINDOW = {"window_first": 1, "window_last": 52}
+
+
+def effect(contrast, difference, low, high, metric="price_mean", unit="USD/GPU-h", **of):
+    row = {"experiment": "x", "contrast": contrast.name, "metric": metric, **DIMENSIONS, **WINDOW, **of, "unit": unit}
+    bounds = {"difference": difference, "low": low, "high": high, "level": 0.95, "pairs": 16, "reason": None}
+    return row | {"arm": contrast.arm, "base": contrast.base} | bounds
+
+
+def mean(arm, metric, value):
+    row = {"experiment": "x", "arm": arm, "metric": metric, **DIMENSIONS, **WINDOW, "sku": "all", "unit": "1"}
+    all_sellers = {"provider_class": "all", "mean": value, "low": value, "high": value, "level": 0.95}
+    return row | all_sellers | {"runs": 16, "failed": 0, "reason": None}
+
+
+def numbers(effects, means=()):
+    plan = SimpleNamespace(
+        arms=[SimpleNamespace(name="offer", scenario=SimpleNamespace(weeks=52))],
+        contrasts=(PRICE, OFF),
+        shown_contrasts=lambda: [PRICE],
+        shown_arms=lambda: ["offer"],
+    )
+    return Numbers(
+        SimpleNamespace(
+            plan=plan,
+            summary=pl.DataFrame(list(means), schema=SUMMARY_SCHEMA, orient="row"),
+            effects=pl.DataFrame(list(effects), schema=EFFECTS_SCHEMA, orient="row"),
+        )
+    )
+
+
+def test_an_effect_whose_interval_includes_zero_is_not_claimed():
+    said = sentence(numbers([effect(PRICE, -0.01, -0.03, 0.01)]), PRICE, "price_mean[MI300X]")
+    assert said == (
+        "No price effect on the GPU-weighted list price of MI300X distinguishable from zero: "
+        "−0.010 [−0.030, 0.010] USD/GPU-h (95 % interval, 16 seeds)."
+    )
+
+
+@pytest.mark.parametrize(("difference", "verb"), [(-0.05, "lowers"), (0.05, "raises")])
+def test_an_effect_whose_interval_leaves_out_zero_has_a_direction(difference, verb):
+    row = effect(PRICE, difference, difference - 0.01, difference + 0.01)
+    said = sentence(numbers([row]), PRICE, "price_mean[MI300X]")
+    assert f"The price effect {verb} the GPU-weighted list price" in said
+
+
+def test_an_effect_that_is_exactly_nothing_is_said_to_be_nothing():
+    assert "exactly" in sentence(numbers([effect(PRICE, 0.0, 0.0, 0.0)]), PRICE, "price_mean[MI300X]")
+
+
+def test_one_pair_of_seeds_claims_nothing():
+    assert "needs two seeds" in sentence(numbers([effect(PRICE, -1.0, None, None)]), PRICE, "price_mean[MI300X]")
+
+
+def test_an_undefined_effect_gives_its_reason():
+    row = effect(PRICE, None, None, None) | {"reason": "one seller"}
+    assert sentence(numbers([row]), PRICE, "price_mean[MI300X]").endswith("is undefined: one seller.")
+
+
+def test_shares_are_told_in_points():
+    row = effect(PRICE, 0.001, 0.0005, 0.0015, "amd_hour_share", "1", sku="all", provider_class="all")
+    assert "+0.10 [0.05, 0.15] points" in sentence(numbers([row]), PRICE, "amd_hour_share")
+
+
+def test_the_first_sentence_says_what_the_assumption_carries_and_how_often_the_cap_binds():
+    effects = [effect(PRICE, -0.045, -0.06, -0.03), effect(OFF, -0.009, -0.03, 0.01)]
+    means = [mean("offer", "developer_cloud_bind_share", 0.25), mean("offer", "developer_cloud_fill", 0.6)]
+    said = says(numbers(effects, means), DEFAULT_SCREENS[0], first=True)
+    assert "the assumed public anchor is 80 % of the point estimate; without it the effect is −0.009" in said
+    assert "the cap binds in 25 % of the offer's weeks and is 60 % full on average" in said
+    assert said.count(".  ") == 0
+    assert said.endswith(".")
+
+
+def test_a_share_of_an_effect_that_may_be_zero_is_called_that():
+    effects = [effect(PRICE, -0.01, -0.03, 0.01), effect(OFF, -0.009, -0.03, 0.01)]
+    said = says(numbers(effects), DEFAULT_SCREENS[0], first=True)
+    assert "a share of something not distinguishable from zero" in said
+
+
+def test_nothing_is_said_of_a_cap_that_does_not_exist():
+    assert cap_sentence(numbers([]), "offer") == ""
+
+
+def test_names_can_be_read():
+    assert in_words("operating_margin[neocloud amd-heavy]") == "the operating margin of AMD-heavy neoclouds"
+    assert in_words("tenant_surplus") == "tenant surplus"
+
+
+def prices(seeds=4, weeks=3):
+    rows = [
+        (f"{arm}{seed}", week, "H100", 2.0 + seed + week - (arm == "offer"))
+        for arm in ("none", "offer")
+        for seed in range(seeds)
+        for week in range(weeks)
+    ]
+    weekly = pl.DataFrame(rows, schema=["run", "week", "sku", "list_mean_usd_per_gpu_hour"], orient="row")
+    arms = [(f"{arm}{seed}", arm, seed, "ok") for arm in ("none", "offer") for seed in range(seeds)]
+    return weekly, pl.DataFrame(arms, schema=["id", "arm", "seed", "status"], orient="row")
+
+
+def test_bands_are_t_intervals_over_seeds():
+    weekly, runs = prices()
+    values = runs.join(weekly, left_on="id", right_on="run").filter(pl.col("arm") == "none")
+    first = plots.bands(values, "list_mean_usd_per_gpu_hour", 0.9).filter(pl.col("week") == 0).row(0, named=True)
+    half = scipy_stats.t.ppf(0.95, 3) * math.sqrt(pl.Series([2.0, 3.0, 4.0, 5.0]).var() / 4)
+    assert (first["seeds"], first["mean"]) == (4, 3.5)
+    assert first["low"] == pytest.approx(3.5 - half, abs=1e-12)
+    assert first["high"] == pytest.approx(3.5 + half, abs=1e-12)
+
+
+def test_one_seed_has_no_band():
+    weekly, runs = prices(seeds=1)
+    values = runs.join(weekly, left_on="id", right_on="run")
+    assert plots.bands(values, "list_mean_usd_per_gpu_hour", 0.9)["low"].null_count() == 6
+
+
+def test_the_figure_shows_levels_and_paired_differences():
+    figure = plots.price_paths(*prices(), ["none", "offer"], skus=("H100",))
+    levels, differences = figure.axes
+    assert [line.get_label() for line in levels.lines] == ["none", "offer"]
+    assert differences.lines[-1].get_ydata().tolist() == [-1.0, -1.0, -1.0]
+    assert "USD per GPU-hour" in levels.get_ylabel()
+
+
+def test_a_figure_is_the_same_bytes_each_time(tmp_path):
+    for name in ("a", "b"):
+        plots.save(plots.price_paths(*prices(), ["none", "offer"], skus=("H100",)), tmp_path, name)
+    for kind in ("png", "svg"):
+        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()

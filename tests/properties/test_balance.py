@@ -1,0 +1,160 @@
+"""Money and hours add up in every week of random small worlds, and faults that break them are caught.
+
+The model holds its own identities each week; here a second account of the same week is drawn up from the recorded
+tables and the ledger's balances.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from market.accounts import ImbalanceError
+from market.ledger import REST_OF_WORLD, Account
+from market.model import MarketModel
+from market.units import HOURS_PER_WEEK
+from tests.worlds import (
+    SmallWorld,
+    book_twice,
+    by_week,
+    few_sellers,
+    in_full_lots,
+    in_roomy_lots,
+    played,
+    post_twice,
+    sell_twice,
+    small_world,
+)
+
+TOLERANCE = 1e-8
+
+
+def _hours_add_up(model: MarketModel) -> None:
+    """Installed GPUs are sold, pooled, the developer cloud's, the vendor's, down or idle; nothing is sold twice."""
+    tables = model.recorder.tables()
+    rows = tables["seller_week"]
+    uses = ("sold", "pool", "developer_cloud", "vendor_use", "down", "idle")
+    used = np.sum([rows[f"{use}_gpus"] for use in uses], axis=0)
+    scale = np.maximum(1.0, rows["installed_gpus"])
+    assert (np.abs(used - rows["installed_gpus"]) <= TOLERANCE * scale).all()
+    for use in uses:
+        assert (rows[f"{use}_gpus"] >= -TOLERANCE * scale).all(), use
+    assert (np.abs(rows["idle_gpus"] - rows["open_gpus"]) <= TOLERANCE * scale).all()
+    desk = tables["desk_week"]
+    assert (desk["sold_gpus"] <= desk["cap_gpus"] + TOLERANCE * np.maximum(1.0, desk["cap_gpus"])).all()
+    cloud = by_week(rows, "developer_cloud_gpus")
+    assert np.allclose(cloud, by_week(desk, "sold_gpus"), rtol=TOLERANCE, atol=TOLERANCE)
+    held = by_week(tables["segment_week"], "amd_gpus") + by_week(tables["segment_week"], "nvidia_gpus")
+    assert np.allclose(held, by_week(rows, "sold_gpus") + cloud, rtol=TOLERANCE, atol=TOLERANCE)
+
+
+def _payments_meet(model: MarketModel, scale: float) -> None:
+    """What tenants spend sellers and the desk receive; what the vendor pays for leased-back hours sellers receive."""
+    tables = model.recorder.tables()
+    book, seller, segment, desk = (tables[f"{name}_week"] for name in ("book", "seller", "segment", "desk"))
+    rent, cloud_rent = by_week(book, "rent_usd"), by_week(book, "developer_cloud_rent_usd")
+    pairs = {
+        "spend and rent": (by_week(segment, "spend_usd"), rent + cloud_rent),
+        "rent by lot and by book": (by_week(seller, "revenue_usd"), rent),
+        "desk and vendor": (by_week(desk, "rent_usd"), cloud_rent),
+        "leaseback paid and received": (by_week(book, "leaseback_paid_usd"), by_week(book, "leaseback_usd")),
+        "leaseback and firm hours": (
+            by_week(book, "leaseback_usd"),
+            by_week(seller, "firm_gpus") * model.firm_lease_usd * HOURS_PER_WEEK,
+        ),
+    }
+    for name, (one, other) in pairs.items():
+        # Week 0 is the opening state: hours are held, nothing is billed.
+        assert (np.abs(one - other)[1:] <= TOLERANCE * scale).all(), name
+
+
+def _books_balance(model: MarketModel, scale: float) -> None:
+    """Assets are claims and own capital, agent by agent; cash is moved, never made; debt and GPUs match their lists."""
+    ledger, agents = model.accounts.ledger, len(model.accounts.ledger.names)
+    assert np.abs(ledger.balance.sum(axis=1)).max() <= TOLERANCE * scale
+    assert abs(ledger.cash().sum()) <= TOLERANCE * scale
+    debt = model.accounts.loans.balance_by_borrower(agents)
+    gpus = model.accounts.assets.book_by_seller(agents)
+    assert np.abs(ledger.balance_of(Account.DEBT) - debt).max() <= TOLERANCE * scale
+    assert np.abs(ledger.balance_of(Account.GPUS) - gpus).max() <= TOLERANCE * scale
+    tenants = model.accounts.segment_rows
+    assert np.abs(ledger.cash()[tenants]).max() <= TOLERANCE * scale, "tenants are funded for what they spend"
+
+
+def _is_sound(model: MarketModel) -> None:
+    ledger = model.accounts.ledger
+    assert np.isfinite(ledger.balance).all()
+    scale = max(1.0, float(ledger.flow_to_date.sum()))
+    _hours_add_up(model)
+    _payments_meet(model, scale)
+    _books_balance(model, scale)
+
+
+def _plays_soundly(world: SmallWorld) -> None:
+    model = world.build()
+    for _ in range(world.weeks):
+        model.step()  # holds its own identities to the same tolerance
+        assert float(model.leases.gpus.min(initial=0.0)) >= 0.0
+    _is_sound(model)
+
+
+@given(small_world())
+@settings(max_examples=50)
+def test_money_and_hours_add_up_in_every_week_of_fifty_random_worlds(world: SmallWorld) -> None:
+    _plays_soundly(world)
+
+
+@pytest.mark.soak
+@given(small_world(weeks=40))
+@settings(max_examples=300, derandomize=False)
+def test_money_and_hours_add_up_in_every_week_of_three_hundred_random_worlds(world: SmallWorld) -> None:
+    _plays_soundly(world)
+
+
+def test_money_and_hours_add_up_in_a_world_in_which_everything_happens() -> None:
+    model = played(few_sellers(), weeks=30)
+    _is_sound(model)
+    flows = {entry.reason for entry in model.accounts.ledger.entries(model.week)}
+    assert {"rent", "developer_cloud_rent", "leaseback", "running", "depreciation", "interest_accrual"} <= flows
+    assert REST_OF_WORLD in model.accounts.ledger.names
+
+
+# ------------------------------------------------------------------------------------------------ seeded faults
+
+_SHORT_OF_GPUS = {"tenants.opening_load": 1.5, "developer_cloud.cap_gpus": 50.0}
+
+
+def _until_the_fault_shows(weeks: int = 15) -> None:
+    played(few_sellers(_SHORT_OF_GPUS), weeks=weeks)
+
+
+def test_an_hour_sold_twice_in_a_full_lot_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    sell_twice(monkeypatch, in_full_lots)
+    with pytest.raises(ImbalanceError, match="hours"):
+        _until_the_fault_shows()
+
+
+def test_an_hour_sold_twice_in_a_lot_with_room_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    sell_twice(monkeypatch, in_roomy_lots)
+    with pytest.raises(ImbalanceError, match="hours"):
+        played(few_sellers(), weeks=2)
+
+
+BILLED = ("rent", "developer_cloud_rent", "leaseback", "segment_funding")
+BORROWED = ("interest_accrual", "interest_payment", "principal", "loan_draw", "equity_in", "capital_purchase")
+OWNED = ("running", "overhead", "depreciation", "tax")
+
+
+@pytest.mark.parametrize("reason", [*BILLED, *BORROWED, *OWNED])
+def test_an_entry_posted_twice_is_caught(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    post_twice(monkeypatch, reason)
+    with pytest.raises(ImbalanceError):
+        _until_the_fault_shows()
+
+
+@pytest.mark.parametrize("reason", [*BILLED, *BORROWED, *OWNED])
+def test_an_entry_that_reaches_the_balances_twice_is_caught(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    book_twice(monkeypatch, reason)
+    with pytest.raises(ImbalanceError):
+        _until_the_fault_shows()

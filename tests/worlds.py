@@ -1,0 +1,589 @@
+"""Worlds that tests share: small random scenarios, the textbook market, what a run shows, and seeded faults.
+
+Three kinds of world:
+
+* `small_world` - a hypothesis strategy: a random, valid `Scenario` with replaced small tables, a seed and a length;
+* `few_sellers` - one fixed small market, for claims about rules;
+* `textbook` - a market whose prices are known in closed form (logit demand, one product and cost a seller).
+"""
+
+from __future__ import annotations
+
+import atexit
+import csv
+import hashlib
+import io
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+import market.randomness
+import market.trade
+from agents.rules.pricing import PRICING, PricingParameters
+from agents.segment import Segment
+from agents.seller import Seller
+from agents.vendor.vendor import Vendor
+from experiments.build import build
+from experiments.scenario import Scenario
+from market.choice import ChoiceParameters
+from market.clearing.posted import ClearingParameters
+from market.costs import CostParameters
+from market.ledger import Ledger
+from market.loans import FinanceParameters
+from market.model import MarketModel, Population, PricingState, World
+from market.suppliers import SupplierSpec
+from market.tables import Tables, load_tables
+from market.tenants import DemandParameters, TenantParameters
+from market.throughput import SoftwareParameters
+from market.units import HOURS_PER_MONTH, TERM_NAMES, Term
+
+Floats = NDArray[np.float64]
+Columns = dict[str, NDArray[Any]]
+RunTables = dict[str, Columns]
+
+CLOUD_SKU = "MI300X"
+PARTNERS = ("Crusoe", "DigitalOcean", "Vultr", "TensorWave")
+_HYPERSCALERS = ("AWS", "Azure", "GCP", "OCI")
+
+NO_OFFER: Mapping[str, Any] = {"developer_cloud.cap_gpus": 0.0}
+SAME_HOURS: Mapping[str, Any] = {"developer_cloud.price_rule": "partners-median"}
+OFFER: Mapping[str, Any] = {"developer_cloud.price_rule": "fixed"}
+ARMS: Mapping[str, Mapping[str, Any]] = {"none": NO_OFFER, "same-hours": SAME_HOURS, "offer": OFFER}
+
+FIXED_RIVALS: Mapping[str, Any] = {
+    f"pricing.{name}_rule": "fixed" for name in ("neocloud", "marketplace", "hyperscaler")
+}
+
+
+# ------------------------------------------------------------------------------------------------ tables of one's own
+
+_FOLDER = Path(tempfile.mkdtemp(prefix="worlds-"))
+atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)
+
+Row = dict[str, str]
+
+
+@cache
+def _shipped(name: str) -> tuple[tuple[tuple[str, str], ...], ...]:
+    text = files("market").joinpath(f"data/{name}.csv").read_text(encoding="utf-8")
+    return tuple(tuple(row.items()) for row in csv.DictReader(io.StringIO(text)))
+
+
+def shipped_rows(name: str) -> list[Row]:
+    """Rows of a shipped table as written."""
+    return [dict(row) for row in _shipped(name)]
+
+
+def table_file(name: str, rows: Iterable[Mapping[str, object]]) -> str:
+    """A table written to a file that lives as long as the tests; columns as in the shipped one."""
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, list(shipped_rows(name)[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    content = text.getvalue()
+    path = _FOLDER / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.csv"
+    path.write_text(content, encoding="utf-8")
+    return str(path)
+
+
+def fleets_of(sellers: Iterable[str]) -> list[Row]:
+    """Shipped fleet rows of some sellers."""
+    wanted = set(sellers)
+    return [row for row in shipped_rows("fleets") if row["seller"] in wanted]
+
+
+def with_sellers(scenario: Scenario, sellers: Iterable[str]) -> Scenario:
+    """The scenario with these of the shipped sellers only."""
+    return scenario.with_({"data.fleets": table_file("fleets", fleets_of(sellers))})
+
+
+# ------------------------------------------------------------------------------------------------ fixed worlds
+
+FEW_SELLERS = ("OCI", "Lambda", "Vultr", "DigitalOcean", "TensorWave", "Hot Aisle", "Vast.ai")
+
+
+def few_sellers(changes: Mapping[str, Any] | None = None) -> Scenario:
+    """A market of seven sellers of all classes and both vendors, with rows enough to trade every week."""
+    small = {"tenants.rows": 200, "tenants.rows_per_segment_minimum": 20, "developer_cloud.firm_gpus": 2000.0}
+    return with_sellers(Scenario.load(), FEW_SELLERS).with_({**small, **(changes or {})})
+
+
+def played(scenario: Scenario, seed: int = 0, weeks: int = 10) -> MarketModel:
+    """The market of a scenario after some weeks."""
+    model = build(scenario, seed)
+    model.run(weeks)
+    return model
+
+
+def tables_of(scenario: Scenario, seed: int = 0, weeks: int = 10) -> RunTables:
+    """Recorded tables of a run."""
+    return played(scenario, seed, weeks).recorder.tables()
+
+
+def assert_same_tables(one: RunTables, other: RunTables, *, before_week: int | None = None) -> None:
+    """Bit-equal in every column of every table (weeks before ``before_week`` only, where given)."""
+    assert one.keys() == other.keys()
+    for name in one:
+        assert one[name].keys() == other[name].keys()
+        weeks = [table[name]["week"] for table in (one, other)]
+        kept = [np.full(len(w), True) if before_week is None else w < before_week for w in weeks]
+        for column in one[name]:
+            left, right = one[name][column][kept[0]], other[name][column][kept[1]]
+            np.testing.assert_array_equal(left, right, err_msg=f"{name}.{column}", strict=True)
+
+
+# ------------------------------------------------------------------------------------------------ random worlds
+
+
+@dataclass(frozen=True)
+class SmallWorld:
+    """A random scenario with its luck and length."""
+
+    scenario: Scenario
+    seed: int
+    weeks: int
+
+    def build(self) -> MarketModel:
+        """The market at its opening."""
+        return build(self.scenario, self.seed)
+
+
+_LEVERS: Mapping[str, st.SearchStrategy[Any]] = {
+    "tenants.rows": st.integers(20, 160),
+    "tenants.rows_per_segment_minimum": st.integers(1, 12),
+    "tenants.home_share": st.floats(0.0, 1.0),
+    "tenants.opening_load": st.floats(0.05, 1.6),
+    "tenants.size_cap_share": st.floats(0.001, 1.0),
+    "tenants.amd_ready_share": st.floats(0.0, 1.0),
+    "tenants.taste_scale": st.floats(0.0, 2.0),
+    "tenants.switching_cost": st.floats(0.0, 1.0),
+    "demand.growth_per_year": st.floats(-2.0, 3.0),
+    "demand.common_sd": st.floats(0.0, 0.3),
+    "demand.own_sd": st.floats(0.0, 0.5),
+    "demand.intensive_elasticity": st.floats(0.0, 3.0),
+    "demand.commitment_mean_weeks": st.integers(1, 20),
+    "choice.utility": st.sampled_from(("log", "linear")),
+    "choice.size_pull": st.floats(0.0, 1.0),
+    "choice.search_sellers": st.integers(0, 8),
+    "choice.all_sellers_known": st.booleans(),
+    "choice.outside_option": st.booleans(),
+    "choice.gumbel_scale": st.floats(0.0, 3.0),
+    "clearing.need_threshold": st.floats(0.0, 0.5),
+    "clearing.stop_threshold": st.floats(0.0, 0.5),
+    "clearing.skip_threshold": st.floats(0.0, 0.5),
+    "clearing.offers_tried_maximum": st.integers(1, 20),
+    "clearing.shrink_threshold": st.floats(1.0, 2.0),
+    "clearing.priority_spread": st.floats(0.0, 3.0),
+    "clearing.unserved": st.sampled_from(("next", "leave")),
+    "costs.overhead_share_of_revenue": st.floats(0.0, 0.5),
+    "finance.tax_rate": st.floats(0.0, 0.5),
+    "finance.rate_uncontracted": st.floats(0.0, 0.5),
+    "finance.opening_loan_rate": st.floats(0.0, 0.5),
+    "finance.tenor_payments": st.integers(1, 20),
+    "finance.service_interval_weeks": st.integers(1, 15),
+    "finance.depreciation_years": st.floats(0.5, 6.0),
+    "finance.opening_depreciation_years": st.floats(0.1, 4.0),
+    "pricing.adjust_per_week": st.floats(0.0, 2.0),
+    "pricing.noise_sd": st.floats(0.0, 0.3),
+    "pricing.sku_premium_sd": st.floats(0.0, 1.0),
+    "pricing.revision_scale": st.floats(0.0, 20.0),
+    "pricing.anchor_weight": st.floats(0.0, 1.0),
+    "leaseback.lease_rate_usd_per_gpu_hour": st.floats(0.0, 5.0),
+    "developer_cloud.start_week": st.integers(1, 6),
+    "developer_cloud.price_usd_per_gpu_hour": st.floats(0.05, 10.0),
+    "developer_cloud.price_rule": st.sampled_from(("fixed", "partners-median")),
+    "developer_cloud.quota_minimum_gpus": st.floats(0.0, 200.0),
+    "developer_cloud.quota_share_of_cap": st.floats(0.0, 1.0),
+    "developer_cloud.readiness_hazard": st.floats(0.0, 0.5),
+}
+_QUICK_RULES = tuple(name for name in PRICING if name != "best-response")
+
+
+@st.composite
+def _levers(draw: st.DrawFn) -> dict[str, Any]:
+    """A handful of levers away from their defaults; all at once would make most worlds alike."""
+    chosen = draw(st.lists(st.sampled_from(sorted(_LEVERS)), max_size=14, unique=True))
+    changes = {key: draw(_LEVERS[key]) for key in chosen}
+    if "tenants.rows" not in changes:
+        changes["tenants.rows"] = 80
+    changes.setdefault("tenants.rows_per_segment_minimum", 5)
+    for provider in ("neocloud", "marketplace", "hyperscaler"):
+        if draw(st.booleans()):
+            changes[f"pricing.{provider}_rule"] = draw(st.sampled_from(_QUICK_RULES))
+    firm = draw(st.sampled_from((500.0, 0.0, 20_000.0, 10.0)))
+    changes["developer_cloud.firm_gpus"] = firm
+    changes["developer_cloud.cap_gpus"] = firm * draw(st.sampled_from((1.0, 0.5, 0.01, 0.0)))
+    return changes
+
+
+@st.composite
+def _fleets(draw: st.DrawFn) -> list[Row]:
+    """A partner of the developer cloud and up to six other sellers, fleets scaled and filled anew."""
+    names = sorted({row["seller"] for row in shipped_rows("fleets")})
+    others = draw(st.lists(st.sampled_from(names), max_size=5, unique=True))
+    giant = draw(st.lists(st.sampled_from(_HYPERSCALERS), max_size=1))
+    rows = fleets_of({draw(st.sampled_from(PARTNERS)), *others, *giant})
+    for row in rows:
+        row["gpus"] = repr(float(row["gpus"]) * draw(st.sampled_from((0.003, 0.1, 1.0))))
+        row["utilisation"] = repr(draw(st.sampled_from((0.0, 0.5, 0.85, 1.0))))
+    return rows
+
+
+@st.composite
+def _deliveries(draw: st.DrawFn, fleets: Sequence[Mapping[str, str]]) -> list[dict[str, object]]:
+    """Early deliveries to the sellers at hand, of SKUs they hold and SKUs new to them."""
+    sellers = sorted({row["seller"] for row in fleets})
+    skus = sorted({row["sku"] for row in shipped_rows("hardware")})
+    one = st.tuples(st.sampled_from(sellers), st.sampled_from(skus), st.integers(1, 8), st.floats(0.0, 5000.0))
+    orders = draw(st.lists(one, max_size=4, unique_by=lambda order: order[:3]))
+    provenance = {"as_of": "2025-06", "source": "assumption", "confidence": "assumption", "note": ""}
+    return [
+        {"seller": seller, "sku": sku, "week": week, "gpus": repr(gpus), **provenance}
+        for seller, sku, week, gpus in orders
+    ]
+
+
+@st.composite
+def small_world(draw: st.DrawFn, weeks: int = 16) -> SmallWorld:
+    """Random small but valid worlds: one to seven shipped sellers, 20 to 160 tenant rows, levers all over their ranges.
+
+    Args:
+        draw: hypothesis' hand.
+        weeks: longest run; the shortest is half of it.
+    """
+    fleets = draw(_fleets())
+    tables = {
+        "data.fleets": table_file("fleets", fleets),
+        "data.deliveries": table_file("deliveries", draw(_deliveries(fleets))),
+    }
+    scenario = Scenario.load().with_({**tables, **draw(_levers())})
+    return SmallWorld(scenario, draw(st.integers(0, 2**63 - 1)), draw(st.integers(weeks // 2, weeks)))
+
+
+# ------------------------------------------------------------------------------------------------ what a run shows
+
+
+def by_week(table: Columns, column: str, mask: NDArray[np.bool_] | None = None) -> Floats:
+    """Sum of a column by week, ``(weeks + 1,)``."""
+    kept = np.ones(len(table["week"]), np.bool_) if mask is None else mask
+    return np.bincount(table["week"][kept], table[column][kept].astype(np.float64), int(table["week"].max()) + 1)
+
+
+def amd_gpus(tables: RunTables) -> Floats:
+    """GPUs of AMD that end tenants hold, the developer cloud's included, by week."""
+    return by_week(tables["segment_week"], "amd_gpus")
+
+
+def cloud_gpus(tables: RunTables) -> Floats:
+    """GPUs that end tenants hold at the developer cloud, by week."""
+    return by_week(tables["desk_week"], "sold_gpus")
+
+
+def list_price(tables: RunTables, sku: str, weeks: slice) -> float:
+    """Capacity-weighted mean list price of neoclouds and marketplaces over some weeks, USD per GPU-hour."""
+    rows = tables["seller_week"]
+    kept = (rows["sku"] == sku) & (rows["provider_class"] != "hyperscaler") & (rows["available_gpus"] > 0.0)
+    value = {**rows, "value": rows["list_usd_per_gpu_hour"] * rows["available_gpus"]}
+    over, under = by_week(value, "value", kept)[weeks], by_week(rows, "available_gpus", kept)[weeks]
+    return float(np.mean(over / under))
+
+
+def utilisation(tables: RunTables, weeks: slice) -> float:
+    """End tenants' hours over available hours of third-party sellers over some weeks."""
+    rows = tables["seller_week"]
+    return float(by_week(rows, "sold_gpus")[weeks].sum() / by_week(rows, "available_gpus")[weeks].sum())
+
+
+def amd_share(tables: RunTables, weeks: slice) -> float:
+    """AMD's share of end tenants' GPU-hours over some weeks."""
+    amd, nvidia = (by_week(tables["segment_week"], f"{vendor}_gpus")[weeks].sum() for vendor in ("amd", "nvidia"))
+    return float(amd / (amd + nvidia))
+
+
+def headline(tables: RunTables, weeks: slice) -> dict[str, float]:
+    """The figures a reader looks at first."""
+    return {
+        "price_mean H100": list_price(tables, "H100", weeks),
+        "price_mean MI300X": list_price(tables, "MI300X", weeks),
+        "amd_hour_share": amd_share(tables, weeks),
+        "utilisation": utilisation(tables, weeks),
+        "developer_cloud_gpus": float(cloud_gpus(tables)[weeks].mean()),
+    }
+
+
+# ------------------------------------------------------------------------------------------------ recorded luck
+
+DrawKey = tuple[int, int, int, int, int]
+"""Purpose, week, draw, agent key, item key."""
+
+
+def record_draws(monkeypatch: pytest.MonkeyPatch) -> dict[DrawKey, int]:
+    """From now on, every draw of the market by its key; to be called before a model is built."""
+    original, seen = market.randomness.bits, dict[DrawKey, int]()
+
+    def noting(
+        seed: int, purpose: int, week: Any, agent_key: Any, item_key: Any = 0, draw: Any = 0
+    ) -> NDArray[np.uint64]:
+        value = original(seed, purpose, week, agent_key, item_key, draw)
+        fields = (np.asarray(field).astype(np.uint64) for field in (week, draw, agent_key, item_key))
+        columns = [column.ravel().tolist() for column in np.broadcast_arrays(value, *fields)]
+        for number, *key in zip(*columns, strict=True):
+            _note(seen, (int(purpose), *key), number)
+        return value
+
+    monkeypatch.setattr(market.randomness, "bits", noting)
+    return seen
+
+
+def _note(seen: dict[DrawKey, int], key: Any, value: int) -> None:
+    if seen.setdefault(key, value) != value:
+        raise AssertionError(f"the draw {key} has two values")
+
+
+# ------------------------------------------------------------------------------------------------ seeded faults
+
+
+def post_twice(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """Fault: from now on every posting for a reason is made twice, each in balance."""
+    original = Ledger.post
+
+    def faulty(self: Ledger, what: str, *sides: Any) -> None:
+        for _ in range(2 if what == reason else 1):
+            original(self, what, *sides)
+
+    monkeypatch.setattr(Ledger, "post", faulty)
+
+
+def book_twice(monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    """Fault: both sides of an entry reach the balances twice while its flow is counted once."""
+    original = Ledger.post
+
+    def faulty(self: Ledger, what: str, *sides: Any) -> None:
+        original(self, what, *sides)
+        if what == reason:
+            flow, to_date = self.flow.copy(), self.flow_to_date.copy()
+            original(self, what, *sides)
+            self.flow[:], self.flow_to_date[:] = flow, to_date
+
+    monkeypatch.setattr(Ledger, "post", faulty)
+
+
+def sell_twice(monkeypatch: pytest.MonkeyPatch, which: Callable[[MarketModel], NDArray[np.bool_]]) -> None:
+    """Fault: after each clearing the largest lease among those that ``which`` marks is signed a second time."""
+    original = market.trade.clear_market
+
+    def faulty(model: MarketModel, *terms: Any) -> market.trade.Trades:
+        trades = original(model, *terms)
+        marked = np.flatnonzero(which(model))
+        twin = marked[np.argmax(model.leases.gpus[marked])]
+        model.leases = model.leases.joined(model.leases.keep(np.arange(len(model.leases)) == twin))
+        return trades
+
+    monkeypatch.setattr(market.trade, "clear_market", faulty)
+
+
+def in_full_lots(model: MarketModel) -> NDArray[np.bool_]:
+    """Leases of lots without an open GPU."""
+    return model.book.open_gpus.ravel()[model.leases.lot] <= 0.0
+
+
+def in_roomy_lots(model: MarketModel) -> NDArray[np.bool_]:
+    """Leases of lots with more GPUs open than the lease holds."""
+    return model.book.open_gpus.ravel()[model.leases.lot] > 2.0 * model.leases.gpus
+
+
+# ------------------------------------------------------------------------------------------------ the textbook market
+
+
+@dataclass(frozen=True)
+class Textbook:
+    """A logit market of sellers without capacity limits.
+
+    Attributes:
+        sellers: Number of sellers; each offers every product.
+        cost_usd: Marginal cost by product.
+        value_usd: Tenants' value by product (the first is the highest).
+        sensitivity: Price sensitivity per USD.
+        outside: Whether tenants may buy nothing.
+    """
+
+    sellers: int
+    cost_usd: tuple[float, ...]
+    value_usd: tuple[float, ...]
+    sensitivity: float
+    outside: bool = True
+
+    @property
+    def products(self) -> int:
+        """Products of each seller."""
+        return len(self.cost_usd)
+
+
+_PRODUCTS = ("H100", "MI300X")
+_ROWS = 1000
+_FLEET_GPUS = 1000.0
+_LOAD = 0.8  # potential demand over the fleet of one lot: any offer alone could serve everybody
+
+
+def textbook(case: Textbook, start_usd: Sequence[float], *, tick_usd: float = 0.001, seed: int = 0) -> MarketModel:
+    """The textbook market, built of the real parts with its frictions set to zero.
+
+    A second product is AMD's on the same hardware. Its lower value stands as lock-in, in USD in linear
+    utility.
+    """
+    tables = _textbook_tables(case)
+    pricing = PricingParameters(
+        neocloud_rule="best-response",
+        floor_factor=0.0,
+        noise_sd=0.0,
+        anchor_weight=0.0,
+        best_response_tick_usd=tick_usd,
+    )
+    return MarketModel(_textbook_world(case, tables), _textbook_population(case, tables, pricing, start_usd), seed)
+
+
+def _textbook_tables(case: Textbook) -> Tables:
+    shipped = load_tables()
+    h100 = shipped.skus[shipped.sku_index["H100"]]
+    skus = tuple(
+        h100.model_copy(update={"name": name, "vendor": vendor, "power_kw": cost / case.cost_usd[0]})
+        for name, vendor, cost in zip(_PRODUCTS, ("nvidia", "amd"), case.cost_usd, strict=False)
+    )
+    shares = {f"term_share_{name}": float(name == "on_demand") for name in TERM_NAMES}
+    discount = case.value_usd[0] - case.value_usd[-1]
+    laws = {
+        "demand_share": 1.0,
+        "tenant_count": _ROWS,
+        "size_sd": 0.0,
+        "price_sensitivity": case.sensitivity,
+        "lock_in": discount,
+        "review_hazard_per_week": 1.0,
+    }
+    seller = next(row for row in shipped.sellers if row.name == "Lambda").model_copy(update={"gpu_debt": False})
+    return replace(
+        shipped,
+        skus=skus,
+        sellers=tuple(seller.model_copy(update={"name": name}) for name in _names(case)),
+        fleets=(),
+        deliveries=(),
+        segments=(shipped.segments[0].model_copy(update=laws | shares),),
+    )
+
+
+def _names(case: Textbook) -> list[str]:
+    return [f"seller {number}" for number in range(case.sellers)]
+
+
+def _textbook_world(case: Textbook, tables: Tables) -> World:
+    still = {
+        f"{name}_sd": 0.0 for name in ("sensitivity", "lock_in", "vendor_taste", "switching_cost", "quality_weight")
+    }
+    return World(
+        tables=tables,
+        tenants=TenantParameters(
+            rows=_ROWS,
+            home_share=0.0,
+            opening_load=_LOAD / (case.sellers * case.products),
+            opening_demand_factor=1.0,
+            size_cap_share=1.0,
+            amd_ready_share=1.0,
+            switching_cost=0.0,
+            quality_weight=0.0,
+            taste_scale=0.0,
+            **still,
+        ),
+        demand=DemandParameters(growth_per_year=0.0, common_sd=0.0, own_sd=0.0, intensive_elasticity=0.0),
+        choice=ChoiceParameters(
+            utility="linear",
+            size_pull=0.0,
+            home_advantage=0.0,
+            port_cost=0.0,
+            all_sellers_known=True,
+            outside_option=case.outside,
+            readiness_hazard=0.0,
+        ),
+        clearing=ClearingParameters(),
+        software=SoftwareParameters(**dict.fromkeys(SoftwareParameters.model_fields, 1.0)),
+        costs=CostParameters(
+            colocation_usd_per_kw_month=case.cost_usd[0] * HOURS_PER_MONTH,
+            electricity_usd_per_kwh=0.0,
+            operations_share_of_capital=0.0,
+            overhead_share_of_revenue=0.0,
+        ),
+        finance=FinanceParameters(),
+        pricing=PricingState(0.2, 0.8, 1.25, 0.82, 0.85, 0.0, 0.0),
+    )
+
+
+def _textbook_population(
+    case: Textbook, tables: Tables, pricing: PricingParameters, start_usd: Sequence[float]
+) -> Population:
+    on_demand = np.arange(len(TERM_NAMES)) == Term.ON_DEMAND
+    fleet = np.full(case.products, _FLEET_GPUS)
+    names, rule = _names(case), PRICING["best-response"]
+    suppliers = [
+        SupplierSpec(
+            name, "neocloud", 0.0, 0.0, 0.0, on_demand, fleet, np.zeros(case.products), np.array(start_usd, np.float64)
+        )
+        for name in names
+    ]
+
+    def seller(name: str) -> Callable[[MarketModel], Seller]:
+        return lambda model: Seller(model, name, "neocloud", rule, pricing)
+
+    segment = tables.segments[0]
+    return Population(
+        suppliers=suppliers,
+        agents=[
+            *(seller(name) for name in names),
+            lambda model: Vendor(model, "AMD"),
+            lambda model: Vendor(model, "Nvidia"),
+            lambda model: Segment(model, segment.name, 0, segment.review_hazard_per_week, 0.05),
+        ],
+        partners=[],
+        desk_sku="H100",
+        firm_lease_usd=0.0,
+        value_usd=dict.fromkeys(names, case.value_usd[0]),
+    )
+
+
+def potential_gpus(case: Textbook) -> float:
+    """GPUs that all tenants together would take: the size of the textbook market."""
+    return _LOAD * _FLEET_GPUS
+
+
+def list_usd(model: MarketModel) -> Floats:
+    """Posted on-demand prices of all suppliers, ``(suppliers, skus)``."""
+    return model.book.price_usd[:, :, Term.ON_DEMAND].copy()
+
+
+def rest(model: MarketModel, tick_usd: float, rounds: int = 80) -> Floats:
+    """Prices once no seller moves by more than a tick in a round.
+
+    Raises:
+        AssertionError: prices still move after so many rounds.
+    """
+    before = list_usd(model)
+    for _ in range(rounds):
+        model.step()
+        after = list_usd(model)
+        if np.abs(after - before).max() <= 1.000001 * tick_usd:
+            return after
+        before = after
+    raise AssertionError(f"prices still move after {rounds} rounds")
+
+
+def hold_prices(model: MarketModel) -> None:
+    """From now on sellers keep their prices."""
+    for _, seller in model.sellers:
+        seller.rule = PRICING["fixed"]
