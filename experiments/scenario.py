@@ -88,7 +88,7 @@ class Scenario(Parameters):
     description: str = ""
     source: str = ""
     weeks: int = Field(
-        default=52,
+        default=156,
         ge=1,
         le=5200,
         description="weeks simulated after the opening state of week 0",
@@ -375,7 +375,7 @@ def _data(entries: Mapping[str, _Entry]) -> DataChoice:
         if name == table:
             if not isinstance(value, str):
                 raise ScenarioError(f"{where}: {key} = {value!r}; allowed: a CSV file")
-            chosen[table] = str((folder / value).resolve())
+            chosen[table] = value if value.startswith(PACKAGED) else str((folder / value).resolve())
         else:
             cells[name] = value
     return DataChoice(files=chosen, cells=cells)

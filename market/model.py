@@ -415,7 +415,7 @@ class MarketModel(mesa.Model):
         self.pooled_gpus[row] = 0.0
 
     def rank_sellers(self) -> None:
-        """Tenants' search orders, after a seller came or went; draws are keyed, so nobody else's place moves by luck."""
+        """Tenants' search orders after a seller came or went; keyed, so nobody else's place moves by luck."""
         self.tenants.search_rank = search_order(self.tenants, self.suppliers, self.seed, self.world.choice)
 
     def pricing_luck(self) -> _Luck:

@@ -223,7 +223,7 @@ class _Rooms:
         self.key = pair_key(suppliers.key[self.supplier], model.sku_keys[self.sku])
 
     def choices(self, term: int, home: int) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
-        """Where a tenant is placed, in order: at home on its term, anywhere on it, and if it is full on any fixed term."""
+        """Where a tenant is placed, in order: at home on its term, anywhere on it, then on any fixed term."""
         own, any_fixed = np.array([term]), np.array(_FIXED_TERMS, np.int64)
         everywhere = np.ones(len(self.lots), np.bool_)
         at_home = self.supplier == home

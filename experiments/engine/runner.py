@@ -20,8 +20,10 @@ Tables = dict[str, pl.DataFrame]
 
 _KINDS: dict[str, pl.DataType] = {
     "week": pl.Int32(),
-    **dict.fromkeys(("seller", "provider_class", "heavy", "sku", "vendor", "agent", "segment", "desk"), pl.String()),
-    **dict.fromkeys(("revised", "alive"), pl.Boolean()),
+    **dict.fromkeys(
+        ("seller", "provider_class", "heavy", "sku", "vendor", "agent", "segment", "desk", "cause"), pl.String()
+    ),
+    **dict.fromkeys(("revised", "alive", "pool_member"), pl.Boolean()),
 }  # every other column is a quantity
 
 _COLUMNS = {
@@ -29,26 +31,29 @@ _COLUMNS = {
         "week seller provider_class heavy sku vendor list_usd_per_gpu_hour installed_gpus firm_gpus available_gpus "
         "sold_gpus pool_gpus developer_cloud_gpus vendor_use_gpus down_gpus idle_gpus revenue_usd pool_revenue_usd "
         "new_gpus new_revenue_usd turned_away_gpus revised running_usd_per_gpu_hour full_cost_usd_per_gpu_hour "
-        "open_gpus delivered_gpus"
+        "open_gpus delivered_gpus retired_gpus pool_member"
     ),
     "book_week": (
         "week agent provider_class heavy rent_usd pool_usd leaseback_usd running_usd overhead_usd depreciation_usd "
         "interest_usd tax_usd cash_usd debt_usd book_value_usd alive hardware_sales_usd leaseback_paid_usd "
-        "developer_cloud_rent_usd"
+        "developer_cloud_rent_usd fee_usd fee_income_usd contracted_share dscr programme_usd guarantee_paid_usd "
+        "credit_loss_usd"
     ),
     "segment_week": (
         "week segment wanted_h100e held_h100e unmet_h100e spend_usd amd_gpus nvidia_gpus amd_new_work_h100e "
         "nvidia_new_work_h100e movers switchers surplus_usd mean_paid_usd_per_h100e_hour "
-        "cheapest_open_usd_per_h100e_hour"
+        "cheapest_open_usd_per_h100e_hour tenants amd_maturity amd_ready_share"
     ),
     "market_week": (
         "week sku vendor list_mean_usd_per_gpu_hour list_median_usd_per_gpu_hour realised_usd_per_gpu_hour "
-        "one_year_usd_per_gpu_hour installed_gpus sold_gpus utilisation"
+        "one_year_usd_per_gpu_hour installed_gpus sold_gpus utilisation pool_gpus pool_quote_usd_per_gpu_hour "
+        "ordered_gpus"
     ),
     "desk_week": (
         "week desk sku price_usd_per_gpu_hour cap_gpus sold_gpus requested_gpus filled_gpus rent_usd "
         "lease_cost_usd salience"
     ),
+    "default_week": ("week seller provider_class heavy cause debt_usd recovered_usd guaranteed_usd loss_usd gpus"),
 }
 
 TABLES: dict[str, dict[str, pl.DataType]] = {

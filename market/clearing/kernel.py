@@ -15,7 +15,7 @@ __all__ = ["serial_walk"]
 
 @njit(cache=True)
 def _spare(capacity: Floats, used: Floats, lot: int) -> float:
-    return max(capacity[lot] - used[lot], 0.0)
+    return float(max(capacity[lot] - used[lot], 0.0))
 
 
 @njit(cache=True)
@@ -63,13 +63,22 @@ def serial_walk(
     """Serve tenants in the order of the rows.
 
     Args:
-        need, wanted: Work, ``(rows,)``.
-        columns, named, work, quota: Lots by rank, whether there is one, its work per GPU, its quota, ``(rows, ranks)``.
-        capacity: GPUs by lot, ``(lots,)``; ``pool_of`` the pool a lot belongs to (the number of pools for none),
-            ``is_pool`` whether it is the pool's own.
-        pool_lot, pool_first, members, share: Pools: own lot; where its members start in ``members`` (one more entry
-            than pools); the part of spare hours on offer.
-        stop, skip, leave: Thresholds and whether the unserved leave.
+        need: Work each tenant needs, ``(rows,)``.
+        wanted: Work it wants in all, ``(rows,)``.
+        columns: Lot at each rank, ``(rows, ranks)``.
+        named: Whether there is one.
+        work: Its work per GPU.
+        quota: The most GPUs a tenant may take there.
+        capacity: GPUs by lot, ``(lots,)``.
+        pool_of: Pool that a lot belongs to, the number of pools for none.
+        is_pool: Whether a lot is a pool's own.
+        pool_lot: Own lot of each pool.
+        pool_first: Where a pool's members start in ``members``; one more entry than pools.
+        members: Members' lots in merit order, pool after pool.
+        share: Part of members' spare hours on offer, by pool.
+        stop: Stop threshold, as a share of wanted.
+        skip: Skip threshold, as a share of need.
+        leave: Whether the unserved leave.
 
     Returns:
         GPUs taken and asked ``(rows, ranks)``, work left and GPUs free at the first choice ``(rows,)``, GPUs that

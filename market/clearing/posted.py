@@ -27,7 +27,7 @@ from market.parameters import Parameters, parameter
 try:
     from market.clearing.kernel import serial_walk
 except ImportError:  # numba has no wheel for every Python; the rounds then serve alone
-    serial_walk = None
+    serial_walk = None  # type: ignore[assignment]
 
 __all__ = ["ClearingParameters", "Outcome", "Queue", "clear", "clear_by_rounds", "clear_serially"]
 
@@ -197,9 +197,7 @@ def _lots_of(queue: Queue, capacity: Floats, pools: Sequence[PoolLot]) -> _Lots:
     return _Lots(named, capacity[named], column, pools, pool_of, is_pool)
 
 
-def clear(
-    queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()
-) -> Outcome:
+def clear(queue: Queue, capacity: Floats, parameters: ClearingParameters, pools: Sequence[PoolLot] = ()) -> Outcome:
     """Serve the queue from ``capacity`` GPUs by lot ``(lots,)``; see the module for the rule.
 
     Lots of pools have no capacity of their own: they draw on their members' (see ``clearing/pool.py``). The compiled
