@@ -41,8 +41,8 @@ def _world(rule: str, changes: Mapping[str, Any] | None = None) -> Scenario:
 
 
 def _weeks(rule: str) -> int:
-    """Weeks to play; those of sellers who work out their best reply are long."""
-    return 2 if rule == "best-response" else 8
+    """Weeks to play; sellers who work out their best reply take long over one."""
+    return 1 if rule == "best-response" else 8
 
 
 def _offered(model: MarketModel) -> Any:

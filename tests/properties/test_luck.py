@@ -11,7 +11,7 @@ import pytest
 from experiments.build import build
 from experiments.scenario import Scenario
 from market.model import MarketModel
-from market.randomness import Purpose, agent_key, agent_keys, pair_key
+from market.randomness import Purpose, agent_key, agent_keys, pair_key, tenant_keys
 from tests.worlds import (
     ARMS,
     FEW_SELLERS,
@@ -130,6 +130,30 @@ def test_a_further_seller_leaves_every_draw_of_everyone_else_bit_equal(newcomer:
     assert _fixed_in_advance(alone) == _fixed_in_advance(joined)
     for purpose in ASKED_BY_CHOICE:  # most of those who choose do so with and without the newcomer
         assert any(key[0] == purpose for key in common), purpose
+
+
+def _identities(model: MarketModel) -> tuple[set[int], set[int]]:
+    """Keys of all who may draw, and of all that may be drawn for; the keys of nobody and nothing are 0."""
+    suppliers, tenants = model.suppliers, model.tenants
+    numbers = np.bincount(tenants.segment)
+    segment, ordinal = (
+        np.concatenate(parts)
+        for parts in zip(*((np.full(n, g), np.arange(n)) for g, n in enumerate(numbers)), strict=True)
+    )
+    public_sample = tenant_keys(segment, -1, ordinal)  # tenants of nobody, from whom sellers learn what demand is like
+    skus = agent_keys([sku.name for sku in model.tables.skus])
+    pairs = pair_key(suppliers.key[:, None], skus[None, :])
+    who = [tenants.key, public_sample, suppliers.key]
+    what = [suppliers.key, skus, pairs.ravel()]
+    return {0, *np.concatenate(who).tolist()}, {0, *np.concatenate(what).tolist()}
+
+
+def test_draws_are_keyed_by_who_draws_and_what_for_never_by_a_place_in_a_list() -> None:
+    model, draws = _recorded(_without_and_with("Verda")[1])
+    who, what = _identities(model)
+    assert {Purpose(key[0]).name for key in draws if key[3] not in who or key[4] not in what} == set()
+    for purpose in (Purpose.GUMBEL, Purpose.TASTE, Purpose.SEARCH, Purpose.SKU_PREMIUM):  # one draw for each offer
+        assert all(key[4] != 0 for key in draws if key[0] == purpose), purpose
 
 
 TRAITS = (
