@@ -377,11 +377,16 @@ class Accounts:
                 self.ledger, Account.DEBT, self.loans.balance_by_borrower(agents)
             ),
             "GPUs and asset book": subsidiary_residuals(self.ledger, Account.GPUS, self._asset_values(agents)),
+            "interest and loan book": subsidiary_residuals(
+                self.ledger, Account.INTEREST_PAYABLE, self.loans.accrued_by_borrower(agents)
+            ),
         }
         residuals = {"ledger": check(self.ledger)} | {
             name: float(np.abs(residual).max()) / scale for name, residual in books.items()
         }
         residuals["hours"] = hours_residual(model)
+        if self.ledger.repeated:
+            raise ImbalanceError(f"week {model.week}: posted twice: {', '.join(self.ledger.repeated)}")
         worst = max(residuals, key=lambda name: residuals[name])
         if not residuals[worst] <= TOLERANCE:
             raise ImbalanceError(f"week {model.week}: {worst} off by {residuals[worst]:.3g} of the flows")
@@ -403,14 +408,14 @@ class Accounts:
 def hours_residual(model: MarketModel) -> float:
     """Largest breach of the hours identities, as a share of installed GPUs.
 
-    No lot is sold beyond what is listed, directly and through the pool together; what the pool sold its members
-    served; installed GPUs are sold, pooled, used by the vendor or idle, nothing else.
+    In every lot what is listed is sold, pooled or open, nothing twice; what the pool sold its members served; installed
+    GPUs are sold, pooled, used by the vendor or idle, nothing else.
     """
     s = model.suppliers
     sold, listed, pooled = model.sold_gpus(), model.listed_gpus(), model.pooled_gpus
     third = s.third_party
     direct = np.where(third[:, None], sold + pooled, 0.0)
-    over = float(np.maximum(direct - np.where(third[:, None], listed, 0.0), 0.0).max(initial=0.0))
+    over = float(np.abs(listed - direct - model.book.open_gpus)[third].max(initial=0.0))
     cloud_over = max(0.0, model.desk_sold_gpus() - float(s.firm_gpus.sum()))
     pool_gap = 0.0
     if model.pool_row >= 0:

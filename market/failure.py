@@ -192,4 +192,5 @@ def retire(model: MarketModel) -> Floats:
     if leaving.any():
         model.accounts.retire(leaving, second_hand_value_usd(model, model.age_weeks))
         s.installed_gpus = s.installed_gpus - leaving
+        model.book.open_gpus[:] = model.book.open_gpus - leaving
     return leaving

@@ -223,6 +223,7 @@ class Ledger:
         balance: USD since the start, debit positive, shape ``(agents, accounts)``.
         flow: USD of the open week, shape ``(reasons, agents, agents)``: reason, payer, payee.
         flow_to_date: the same since the start.
+        repeated: reasons of entries of the open week that were made twice, equal in every amount.
 
     Raises:
         ValueError: a name or key stands twice.
@@ -232,6 +233,8 @@ class Ledger:
         self.names: list[str] = []
         self.keys: list[int] = []
         self.week = 0
+        self.repeated: list[str] = []
+        self._posted: set[tuple[str, bytes]] = set()
         self.balance: Floats = np.zeros((0, len(Account)))
         self.flow: Floats = np.zeros((len(_REASONS), 0, 0))
         self.flow_to_date: Floats = self.flow
@@ -274,6 +277,8 @@ class Ledger:
         """Start a week: its flows are empty and its income is counted from here."""
         self.week = week
         self.flow[:] = 0.0
+        self._posted.clear()
+        self.repeated.clear()
         self._opening = self.balance.copy()
 
     def post(self, reason: str, payers: ArrayLike, payees: ArrayLike, usd: ArrayLike) -> None:
@@ -294,10 +299,23 @@ class Ledger:
         payer, payee, amount = np.broadcast_arrays(self._rows(payers, reason), self._rows(payees, reason), amounts)
         if kind.one_sided and (payer != payee).any():
             raise ValueError(f"{reason} concerns one agent: payer and payee must be the same")
+        self._note(reason, payer, payee, amount)
         self._book(payer, kind.payer, amount)
         self._book(payee, kind.payee, amount)
         np.add.at(self.flow[_ROW[reason]], (payer, payee), amount)
         np.add.at(self.flow_to_date[_ROW[reason]], (payer, payee), amount)
+
+    def _note(self, reason: str, payer: Agents, payee: Agents, usd: Floats) -> None:
+        """Keep the reason of an entry that repeats another of the week to the last bit.
+
+        A whole entry made twice is balanced in itself, so no identity of sums can show it.
+        """
+        if not usd.any():
+            return
+        entry = (reason, payer.tobytes() + payee.tobytes() + usd.tobytes())
+        if entry in self._posted:
+            self.repeated.append(reason)
+        self._posted.add(entry)
 
     def _rows(self, agents: ArrayLike, what: str) -> Agents:
         """Rows of agents as a vector, checked."""

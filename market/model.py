@@ -225,7 +225,7 @@ class MarketModel(mesa.Model):
         self.sellers = sorted(
             ((rows[agent.name], agent) for agent in members if agent.role == "seller"), key=lambda pair: pair[0]
         )
-        self.vendors = [agent for agent in members if agent.role == "vendor"]
+        self.vendors = sorted((agent for agent in members if agent.role == "vendor"), key=lambda agent: agent.name)
         self.segments = sorted((agent for agent in members if agent.role == "segment"), key=lambda agent: agent.index)
         self.lender = next(agent for agent in members if agent.role == "lender")
         self.desk_offer: DeskOffer | None = None

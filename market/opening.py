@@ -197,7 +197,8 @@ def opening_prices(
     explained = base + suppliers.premium_ln[:, None]
     suppliers.sku_premium_ln = np.where(posted, suppliers.list_ln - explained, drawn)
     held = (suppliers.installed_gpus > 0.0) & suppliers.third_party[:, None]
-    price = np.where(posted, suppliers.list_ln, np.maximum(explained + drawn, np.log(np.maximum(floor_usd, 1e-300))))
+    floor = np.log(np.maximum(floor_usd, 1e-300))
+    price = np.maximum(np.where(posted, suppliers.list_ln, explained + drawn), floor)
     suppliers.list_ln = np.where(held, price, np.nan)
     suppliers.shadow_ln = suppliers.list_ln.copy()
 
