@@ -82,8 +82,8 @@ def assumptions() -> str:
         _NOTICE,
         "# Assumptions",
         f"All {len(every)} parameters of `market/data/parameters.csv`; {guessed} of them are assumptions, the others "
-        "have a source. A *lever* is somebody's choice, an *uncertainty* is nobody's. *Range* is what a scenario may hold, "
-        "*sweep* what is worth trying. Sources carry the date of the figure.",
+        "have a source. A *lever* is somebody's choice, an *uncertainty* is nobody's. *Range* is what a scenario may "
+        "hold, *sweep* what is worth trying. Sources carry the date of the figure.",
     ]
     for section, members in sorted(sections.items()):
         body = [
@@ -191,8 +191,8 @@ def outcomes() -> str:
         "# Outcomes and units",
         "What is measured from the recorded weeks of a run. Unit 1 is a share or a ratio. *Class* is the class of "
         "sellers meant when none is named: the headline leaves hyperscalers out, `all` has them, vendors' desks are in "
-        "neither. Windows are year one (weeks 1 to 52) and the last 26 weeks; a *trend* is measured over year one and over the "
-        "whole run. What is undefined is null with a reason, never zero.",
+        "neither. Windows are year one (weeks 1 to 52) and the last 26 weeks; a *trend* is measured over year one and "
+        "over the whole run. What is undefined is null with a reason, never zero.",
         "`summary.csv` has the mean and interval of each outcome by arm, `effects.csv` the paired difference by "
         "contrast, in the same units.",
         _table(["outcome", "unit", "class", "", "meaning"], body),

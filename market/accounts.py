@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from market.arrays import Floats, Ints, ratio, totals
+from market.arrays import Bools, Floats, Ints, ratio, totals
 from market.covers import Covers
 from market.decisions import CoverGrant
 from market.ledger import REST_OF_WORLD, TOLERANCE, Account, Ledger, check, subsidiary_residuals
@@ -65,6 +65,7 @@ class Accounts:
         self.assets = AssetBook()
         self.covers = Covers()
         self.dscr = np.full(len(sellers), _OPENING_DSCR)
+        self.last_ebitda_usd = np.zeros(len(sellers))
         self.rescued_usd = np.zeros(len(sellers))
         self.repossessed_usd = 0.0
         self._open_books(model)
@@ -125,13 +126,17 @@ class Accounts:
             ]
         )
         debt = opening_debt(capital, leverage, finance, reported)
-        amd_neocloud = np.array([row.vendors == "amd" and row.provider_class == "neocloud" for row in sellers])
-        debt = np.where(amd_neocloud, debt * finance.amd_debt_multiple, debt)
+        debt = np.where(self._mostly_amd(model)[: len(sellers)], debt * finance.amd_debt_multiple, debt)
         borrowers = self.seller_rows[: len(sellers)]
         luck = uniform(model.seed, Purpose.DEBT_LIFE, 0, model.suppliers.key[borrowers])
         payments, first = opening_service(luck, finance)
         self.ledger.post("opening_debt", borrowers, self.lender_row, debt)
         self.loans.append(borrowers, self.lender_row, debt, rate, payments, first)
+
+    def _mostly_amd(self, model: MarketModel) -> Bools:
+        """Sellers with at least half of their own opening GPUs from AMD."""
+        own = (model.suppliers.installed_gpus - model.suppliers.firm_gpus)[self.seller_rows]
+        return np.asarray((own[:, model.sku_is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
 
     def _open_firm_debt(self, model: MarketModel, capital: Floats) -> None:
         """Loans on GPUs leased back in full: as contracted as a lender counts."""
@@ -215,8 +220,7 @@ class Accounts:
         self.ledger.post("segment_funding", self.world_row, self.segment_rows, cell.sum(axis=1))
         direct = cell[:, s.third_party]
         self.ledger.post("rent", self.segment_rows[:, None], self.seller_rows[None, :], direct)
-        at_cloud = cell[:, model.cloud_row]
-        if at_cloud.any():
+        if model.cloud_row >= 0 and (at_cloud := cell[:, model.cloud_row]).any():
             self.ledger.post("developer_cloud_rent", self.segment_rows, self._vendor_row("amd"), at_cloud)
         pooled = supplier == model.pool_row
         if pooled.any():
@@ -299,7 +303,8 @@ class Accounts:
     def _remember_cover(self, model: MarketModel) -> None:
         """Average debt service cover: EBITDA over the week's level service, smoothed; kept where nothing is owed."""
         service = self.weekly_service()
-        now = ratio(self.week_ebitda(), service)
+        self.last_ebitda_usd = self.week_ebitda()
+        now = ratio(self.last_ebitda_usd, service)
         memory = model.world.finance.dscr_memory
         self.dscr = np.where(np.isnan(now), self.dscr, self.dscr + memory * (np.nan_to_num(now) - self.dscr))
 
@@ -332,10 +337,10 @@ class Accounts:
         return recovered, guaranteed
 
     def _call_guarantees(self, model: MarketModel, row: int, loss_usd: float) -> float:
-        """Vendors pay their part of a lender's loss on a seller of their GPUs."""
+        """Vendors pay their part of a lender's loss on a partner whose hours they cover."""
         paid = 0.0
         for place, vendor in zip(self.vendor_rows.tolist(), model.vendors, strict=True):
-            if model.runs_vendor(vendor.name.lower() == "amd")[row]:
+            if vendor.covers is not None and vendor.covers.eligible[row].any():
                 usd = vendor.call_guarantee(loss_usd - paid)
                 self.ledger.post("guarantee", place, self.lender_row, usd)
                 paid += usd

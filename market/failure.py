@@ -28,7 +28,7 @@ class Default:
 
     Attributes:
         seller: Supplier row.
-        cause: What emptied the till: ``rent`` (operating loss) or ``debt service``.
+        cause: What emptied the till: ``operating loss`` or ``debt service``.
         debt_usd: Debt at default.
         recovered_usd: What the repossessed GPUs are worth to the lender.
         guaranteed_usd: What a vendor's backstop paid.
@@ -75,7 +75,7 @@ def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:
 
 
 def fail(model: MarketModel) -> list[Default]:
-    """Test every living seller for cash below zero: owners rescue, or it defaults. In supplier order."""
+    """Test every living seller for cash below zero at last close: owners rescue, or it defaults. In supplier order."""
     if not model.world.finance.default_enabled:
         return []
     ledger = model.accounts.ledger
@@ -99,8 +99,8 @@ def _rescued(model: MarketModel, row: int, value: float, cash: float) -> bool:
     p, accounts = model.world.finance, model.accounts
     debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
     book = float(accounts.ledger.balance_of(Account.GPUS)[row])
-    worth_it = value - debt > p.rescue_equity_share * value and (debt == 0.0 or accounts.dscr[row] > p.rescue_dscr)
-    if not worth_it or accounts.rescued_usd[row] > p.rescue_limit_share * book:
+    worth_it = value - debt > p.rescue_equity_share * value and accounts.dscr[row] > p.rescue_dscr
+    if debt > 0.0 and (not worth_it or accounts.rescued_usd[row] > p.rescue_limit_share * book):
         return False
     service = float(accounts.loans.weekly_service_by_borrower(len(accounts.ledger.names))[row])
     usd = -cash + p.rescue_service_weeks * service
@@ -115,7 +115,7 @@ def _default(model: MarketModel, row: int) -> Default:
     worth = p.recovery_share * second_hand_value_usd(model, model.age_weeks)[row] * s.installed_gpus[row]
     value = float(worth.sum())
     debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
-    cause = "operating loss" if accounts.week_ebitda()[row] < 0.0 else "debt service"
+    cause = "operating loss" if accounts.last_ebitda_usd[row] < 0.0 else "debt service"
     recovered, guaranteed = accounts.repossess(model, row, value)
     share = recovered / value if value > 0.0 else 0.0
     gpus = s.installed_gpus[row].copy()

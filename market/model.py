@@ -22,7 +22,7 @@ from market.forecast import DemandForecast, public_sample
 from market.leases import Leases, no_leases
 from market.ledger import Account
 from market.loans import FinanceParameters, loan_to_value
-from market.offers import OfferBook
+from market.offers import CHANNELS, OfferBook
 from market.opening import Delivery, opening_ages, opening_leases, opening_prices, pipeline
 from market.outlook import CapacityParameters, OutlookMemory, RoadmapParameters
 from market.randomness import Purpose, agent_keys, normal, uniform
@@ -189,9 +189,12 @@ class MarketModel(mesa.Model):
             self.suppliers, self.base_list_usd, self.sku_keys, self.seed, world.pricing.sku_premium_sd, self.floor_usd
         )
         self.firm_last_week = population.firm_last_week
-        self.cloud_row, self.pool_row = rows[population.cloud], rows[population.pool]
+        # -1 where a market has no such desk: no lot belongs to it.
+        self.cloud_row, self.pool_row = rows.get(population.cloud, -1), rows.get(population.pool, -1)
         channel = np.zeros(len(self.suppliers), np.int8)
-        channel[self.pool_row], channel[self.cloud_row] = 1, 2
+        for row, kind in ((self.pool_row, "pool"), (self.cloud_row, "developer_cloud")):
+            if row >= 0:
+                channel[row] = CHANNELS.index(kind)
         self.book = OfferBook(channel, len(self.tables.skus))
         shape = self.book.open_gpus.shape
         self.pool_member = np.zeros(len(self.suppliers), np.bool_)
@@ -268,6 +271,7 @@ class MarketModel(mesa.Model):
         self.accounts.open_week(self.week)
         if self.week > self.firm_last_week:
             self.suppliers.firm_gpus[:] = 0.0  # the firm lease is over: its hours are the partners' to sell
+            self.trim_cloud()
 
     def close_week(self, trades: Trades, retired_gpus: Floats, defaults: list[Default]) -> None:
         """Update the public view, record, and hold the identities."""
@@ -294,9 +298,7 @@ class MarketModel(mesa.Model):
         """GPUs on sale by supplier and SKU: fleets without firm hours, and the developer cloud's cap."""
         listed = np.where(self.suppliers.third_party[:, None], self.suppliers.available_gpus, 0.0)
         if self.desk_offer is not None:
-            # What partners no longer lease back cannot be sold.
-            firm = float(self.suppliers.firm_gpus[:, self.desk_offer.sku].sum())
-            listed[self.cloud_row, self.desk_offer.sku] = min(self.desk_offer.cap_gpus, firm)
+            listed[self.cloud_row, self.desk_offer.sku] = self.desk_offer.cap_gpus
         return np.asarray(listed)
 
     def sold_gpus(self) -> Floats:
@@ -312,7 +314,11 @@ class MarketModel(mesa.Model):
 
     def desk_sold_gpus(self) -> float:
         """GPUs that end tenants hold at the developer cloud."""
-        return float(self.sold_gpus()[self.cloud_row].sum())
+        return float(self.cloud_gpus().sum())
+
+    def cloud_gpus(self) -> Floats:
+        """GPUs that end tenants hold at the developer cloud, by SKU."""
+        return self.sold_gpus()[self.cloud_row] if self.cloud_row >= 0 else np.zeros(len(self.tables.skus))
 
     def own_books(self, row: int) -> OwnBooks:
         """What a seller knows of itself."""
@@ -400,6 +406,7 @@ class MarketModel(mesa.Model):
         s.alive[row], self.pool_member[row] = False, False
         s.installed_gpus[row], s.firm_gpus[row], s.tightness[row] = 0.0, 0.0, 0.0
         self._release_pooled(row)
+        self.trim_cloud()
         self.leases = self.leases.keep(self.leases.lot // lots != row)
         self.pipeline = [order for order in self.pipeline if order.supplier != row]
         self.book.set_prices(row, np.full(self.book.price_usd.shape[1:], np.nan), self.week)
@@ -413,6 +420,15 @@ class MarketModel(mesa.Model):
         pooled = leases.lot // skus == self.pool_row
         leases.gpus = np.where(pooled, leases.gpus * left[leases.lot % skus], leases.gpus)
         self.pooled_gpus[row] = 0.0
+
+    def trim_cloud(self) -> None:
+        """Leases at the developer cloud end in proportion where fewer GPUs are leased back than it has let."""
+        sold, firm = self.cloud_gpus(), self.suppliers.firm_gpus.sum(axis=0)
+        left = np.where(sold > firm, ratio(firm, sold), 1.0)
+        leases, skus = self.leases, len(self.tables.skus)
+        at_cloud = leases.lot // skus == self.cloud_row
+        leases.gpus = np.where(at_cloud, leases.gpus * left[leases.lot % skus], leases.gpus)
+        self.leases = leases.keep(leases.gpus > 0.0)
 
     def rank_sellers(self) -> None:
         """Tenants' search orders after a seller came or went; keyed, so nobody else's place moves by luck."""

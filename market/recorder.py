@@ -170,7 +170,7 @@ class Recorder:
         return {
             "segment": np.array([row.name for row in model.tables.segments]),
             "tenants": by(t.segment, t.weight),
-            "amd_maturity": model.maturity[1],
+            "amd_maturity": model.maturity[1].copy(),
             "amd_ready_share": ratio(by(t.segment, t.weight * t.amd_ready), by(t.segment, t.weight)),
             "wanted_h100e": by(t.segment, t.wanted_h100e * t.weight),
             "held_h100e": by(segment, leases.gpus * model.throughput[segment, sku]),
@@ -243,7 +243,7 @@ def _holdings(model: MarketModel) -> Columns:
     rent = totals(leases.lot, leases.gpus * model.prices_paid(), model.book.open_gpus.size).reshape(shape)
     firm = np.where(s.third_party[:, None], s.firm_gpus, 0.0)
     share = firm / np.maximum(firm.sum(axis=0), 1e-300)
-    cloud = share * sold[model.cloud_row]
+    cloud = share * model.cloud_gpus()
     return {
         "sold_gpus": sold,
         "revenue_usd": rent * HOURS_PER_WEEK,

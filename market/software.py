@@ -41,7 +41,7 @@ def mature(model: MarketModel) -> None:
         model.maturity[_AMD] = np.maximum(m + speed * np.maximum(gap, 0.0) - p.frontier_decay * m, 1e-6)
     if p.maturity_enters_choice:
         model.throughput = throughput(model.relative_work, vendor_index(model.tables.skus), model.maturity)
-        start = np.maximum(1.0 - model.opening_maturity[_AMD], 1e-12)
-        model.lock_left = np.where(
-            model.opening_maturity[_AMD] < 1.0, np.clip((1.0 - model.maturity[_AMD]) / start, 0.0, None), 0.0
-        )
+        gap = 1.0 - model.opening_maturity[_AMD]
+        left = np.maximum(1.0 - model.maturity[_AMD], 0.0) / np.where(gap > 0.0, gap, 1.0)
+        # Where software was as good as CUDA from the start, what locks tenants in is something else, and stays.
+        model.lock_left = np.where(gap > 0.0, left, 1.0)

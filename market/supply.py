@@ -39,7 +39,7 @@ def deliver(model: MarketModel) -> None:
 def plan(model: MarketModel) -> None:
     """Every few weeks sellers order GPUs, vendors allocate them, and a dormant seller may wake."""
     p = model.world.capacity
-    demand = float((model.sold_gpus().sum(axis=0) + model.pooled_gpus.sum(axis=0)) @ model.reference_work)
+    demand = float(model.sold_gpus().sum(axis=0) @ model.reference_work)
     capacity = float(np.maximum(model.listed_gpus(), 0.0).sum(axis=0) @ model.reference_work)
     unserved = min(model.unmet_h100e, p.unserved_maximum * capacity)
     model.outlook_memory.demand_h100e.append(demand + p.unserved_weight * unserved)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,16 +74,16 @@ def quote(model: MarketModel) -> None:
     _post_pool(model)
 
 
-def _spare_share(model: MarketModel) -> Floats:
-    """Free part of each lot at last close, ``(suppliers, skus)``."""
-    return np.nan_to_num(ratio(model.book.open_gpus, model.suppliers.available_gpus))
+def _spare_gpus(model: MarketModel) -> Floats:
+    """GPUs not sold directly at last close, ``(suppliers, skus)``; pooled lots last a week and are spare again."""
+    return np.asarray(model.book.open_gpus + model.pooled_gpus)
 
 
 def _review_members(model: MarketModel) -> None:
     """Sellers of Nvidia GPUs decide on membership; a keyed draw meets each one's chance to join."""
     s = model.suppliers
     nvidia = np.where(~model.sku_is_amd, s.available_gpus, 0.0).sum(axis=1)
-    spare = np.where(~model.sku_is_amd, model.book.open_gpus, 0.0).sum(axis=1)
+    spare = np.where(~model.sku_is_amd, _spare_gpus(model), 0.0).sum(axis=1)
     spare_share = np.nan_to_num(ratio(spare, nvidia))
     luck = uniform(model.seed, Purpose.POOL, model.week, s.key)
     model.pool_member[:] = False
@@ -95,17 +95,21 @@ def _review_members(model: MarketModel) -> None:
 
 def _post_pool(model: MarketModel) -> None:
     """Members post their asks, and the pool its quotes; without members there is no offer and nothing changes."""
+    if model.pool_row < 0:
+        return
+    s = model.suppliers
     operators = [vendor for vendor in model.vendors if vendor.pool is not None]
     if any(vendor.pool_reviews(model.week) for vendor in operators):
         _review_members(model)
     model.pool_offer = None
     if model.pool_member.any():
-        spare_share = _spare_share(model)
+        spare = _spare_gpus(model)
+        spare_share = np.nan_to_num(ratio(spare, s.available_gpus))
         asks = np.full(model.book.open_gpus.shape, np.nan)
         for row, seller in model.sellers:
             if model.pool_member[row]:
                 asks[row] = np.where(model.sku_is_amd, np.nan, seller.ask(model.own_books(row), spare_share[row]))
-        spare = np.where(model.pool_member[:, None], model.book.open_gpus, 0.0)
+        spare = np.where(model.pool_member[:, None], spare, 0.0)
         volume = model.pooled_gpus.sum(axis=0)
         offers = [vendor.pool_offer(model.week, asks, spare, volume, ~model.sku_is_amd) for vendor in operators]
         model.pool_offer = next((offer for offer in offers if offer is not None), None)
@@ -118,7 +122,11 @@ def _post_pool(model: MarketModel) -> None:
 def _post_desk(model: MarketModel) -> None:
     """Post the developer cloud's offer of the week, or close it."""
     offers = [offer for vendor in model.vendors if (offer := vendor.desk_offer(model.view)) is not None]
-    model.desk_offer = offers[0] if offers else None
+    # What partners no longer lease back cannot be sold.
+    firm = float(model.suppliers.firm_gpus[:, offers[0].sku].sum()) if offers else 0.0
+    model.desk_offer = replace(offers[0], cap_gpus=min(offers[0].cap_gpus, firm)) if firm > 0.0 else None
+    if model.cloud_row < 0:
+        return
     prices = np.full(model.book.price_usd.shape[1:], np.nan)
     if model.desk_offer is not None:
         prices[model.desk_offer.sku, [Term.SPOT, Term.ON_DEMAND]] = model.desk_offer.price_usd

@@ -22,6 +22,7 @@ __all__ = ["play_week"]
 def play_week(model: MarketModel) -> None:
     """Play one week of 168 hours."""
     model.open_week()  # a new week; everybody sees last week's close
+    defaults = fail(model)  # sellers who closed last week without cash are rescued or end; their tenants look again
     supply.deliver(model)  # GPUs due now join fleets and books, repossessed ones come back
     move_demand(model)  # wanted work, readiness for AMD
     mature(model)  # AMD's software
@@ -32,6 +33,5 @@ def play_week(model: MarketModel) -> None:
     model.accounts.close(model)  # running cost, interest, debt service, depreciation, tax
     model.tighten(trades)  # use with turned-away demand
     retired = retire(model)  # fleets that do not cover their running cost
-    defaults = fail(model)  # sellers without cash are rescued or end
     supply.plan(model)  # every four weeks: orders, allocation, entry
     model.close_week(trades, retired, defaults)  # what the public will see, records, identities

@@ -29,6 +29,9 @@ from numpy.typing import NDArray
 
 import market.randomness
 import market.trade
+from agents.lender import Lender
+from agents.rules.capacity import CAPACITY
+from agents.rules.participation import PARTICIPATION, LeptonParameters
 from agents.rules.pricing import PRICING, PricingParameters
 from agents.segment import Segment
 from agents.seller import Seller
@@ -41,6 +44,7 @@ from market.costs import CostParameters
 from market.ledger import Ledger
 from market.loans import FinanceParameters
 from market.model import MarketModel, Population, PricingState, World
+from market.outlook import CapacityParameters, RoadmapParameters
 from market.suppliers import SupplierSpec
 from market.tables import Tables, load_tables
 from market.tenants import DemandParameters, TenantParameters
@@ -167,7 +171,10 @@ _LEVERS: Mapping[str, st.SearchStrategy[Any]] = {
     "tenants.amd_ready_share": st.floats(0.0, 1.0),
     "tenants.taste_scale": st.floats(0.0, 2.0),
     "tenants.switching_cost": st.floats(0.0, 1.0),
-    "demand.growth_per_year": st.floats(-2.0, 3.0),
+    "demand.growth_first_per_year": st.floats(-2.0, 3.0),
+    "demand.growth_peak_per_year": st.floats(-2.0, 3.0),
+    "demand.shock_week": st.integers(1, 12),
+    "demand.shock_size": st.floats(-0.9, 2.0),
     "demand.common_sd": st.floats(0.0, 0.3),
     "demand.own_sd": st.floats(0.0, 0.5),
     "demand.intensive_elasticity": st.floats(0.0, 3.0),
@@ -205,6 +212,27 @@ _LEVERS: Mapping[str, st.SearchStrategy[Any]] = {
     "developer_cloud.quota_minimum_gpus": st.floats(0.0, 200.0),
     "developer_cloud.quota_share_of_cap": st.floats(0.0, 1.0),
     "developer_cloud.readiness_hazard": st.floats(0.0, 0.5),
+    "lepton.mode": st.sampled_from(sorted(PARTICIPATION)),
+    "lepton.open_week": st.integers(1, 6),
+    "lepton.review_interval_weeks": st.integers(1, 6),
+    "lepton.take_rate": st.floats(0.0, 0.9),
+    "lepton.offered_share": st.floats(0.0, 1.0),
+    "lepton.identity_erosion": st.floats(0.0, 1.0),
+    "capacity.round_weeks": st.integers(1, 4),
+    "capacity.lead_weeks": st.integers(0, 6),
+    "capacity.supply_limits": st.booleans(),
+    "capacity.retirement_patience_weeks": st.integers(1, 4),
+    "leaseback.share": st.floats(0.0, 1.0),
+    "leaseback.term_weeks": st.integers(1, 20),
+    "buyback.share": st.floats(0.0, 1.0),
+    "buyback.start_week": st.integers(1, 6),
+    "backstop.guarantee_share": st.floats(0.0, 1.0),
+    "finance.opening_cash_share": st.floats(0.0, 0.1),
+    "finance.amd_debt_multiple": st.floats(0.0, 3.0),
+    "finance.storage_weeks": st.integers(0, 6),
+    "finance.rescue_dscr": st.floats(0.0, 2.0),
+    "software.maturity_speed": st.floats(0.0, 0.5),
+    "software.frontier_decay": st.floats(0.0, 0.1),
 }
 _QUICK_RULES = tuple(name for name in PRICING if name != "best-response")
 
@@ -476,6 +504,7 @@ def _textbook_tables(case: Textbook) -> Tables:
         sellers=tuple(seller.model_copy(update={"name": name}) for name in _names(case)),
         fleets=(),
         deliveries=(),
+        entrants=(),
         segments=(shipped.segments[0].model_copy(update=laws | shares),),
     )
 
@@ -502,7 +531,9 @@ def _textbook_world(case: Textbook, tables: Tables) -> World:
             taste_scale=0.0,
             **still,
         ),
-        demand=DemandParameters(growth_per_year=0.0, common_sd=0.0, own_sd=0.0, intensive_elasticity=0.0),
+        demand=DemandParameters(
+            growth_first_per_year=0.0, regime=False, common_sd=0.0, own_sd=0.0, intensive_elasticity=0.0
+        ),
         choice=ChoiceParameters(
             utility="linear",
             size_pull=0.0,
@@ -513,14 +544,18 @@ def _textbook_world(case: Textbook, tables: Tables) -> World:
             readiness_hazard=0.0,
         ),
         clearing=ClearingParameters(),
-        software=SoftwareParameters(**dict.fromkeys(SoftwareParameters.model_fields, 1.0)),
+        software=SoftwareParameters(
+            **{name: 1.0 for name in SoftwareParameters.model_fields if name.endswith("_start")}, maturity_moves=False
+        ),
         costs=CostParameters(
             colocation_usd_per_kw_month=case.cost_usd[0] * HOURS_PER_MONTH,
             electricity_usd_per_kwh=0.0,
             operations_share_of_capital=0.0,
             overhead_share_of_revenue=0.0,
         ),
-        finance=FinanceParameters(),
+        finance=FinanceParameters(default_enabled=False),
+        capacity=CapacityParameters(orders=False, retirement=False),
+        roadmap=RoadmapParameters(),
         pricing=PricingState(0.2, 0.8, 1.25, 0.82, 0.85, 0.0, 0.0),
     )
 
@@ -533,13 +568,31 @@ def _textbook_population(
     names, rule = _names(case), PRICING["best-response"]
     suppliers = [
         SupplierSpec(
-            name, "neocloud", 0.0, 0.0, 0.0, on_demand, fleet, np.zeros(case.products), np.array(start_usd, np.float64)
+            name,
+            "neocloud",
+            "both",
+            True,
+            0.0,
+            0.0,
+            0.0,
+            on_demand,
+            fleet,
+            np.zeros(case.products),
+            np.array(start_usd, np.float64),
         )
         for name in names
     ]
 
     def seller(name: str) -> Callable[[MarketModel], Seller]:
-        return lambda model: Seller(model, name, "neocloud", rule, pricing)
+        return lambda model: Seller(
+            model,
+            name,
+            "neocloud",
+            "both",
+            pricing=(rule, pricing),
+            participation=(PARTICIPATION["off"], LeptonParameters()),
+            capacity=(CAPACITY["none"], CapacityParameters()),
+        )
 
     segment = tables.segments[0]
     return Population(
@@ -549,10 +602,14 @@ def _textbook_population(
             lambda model: Vendor(model, "AMD"),
             lambda model: Vendor(model, "Nvidia"),
             lambda model: Segment(model, segment.name, 0, segment.review_hazard_per_week, 0.05),
+            lambda model: Lender(model, "lenders", FinanceParameters()),
         ],
         partners=[],
         desk_sku="H100",
         firm_lease_usd=0.0,
+        firm_last_week=0,
+        cloud="",
+        pool="",
         value_usd=dict.fromkeys(names, case.value_usd[0]),
     )
 

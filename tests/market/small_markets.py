@@ -46,6 +46,8 @@ def sellers(
         SupplierSpec(
             name=names[i] if names else f"seller {i}",
             provider_class=classes[i],
+            vendors="both",
+            alive=True,
             premium_ln=0.0,
             quality_ln=0.0,
             revision_hazard_per_month=0.0,
@@ -97,6 +99,7 @@ def tenants_of(count: int, suppliers: int = 0, **traits: Any) -> Tenants:
         "switching_ln": (0.0, np.float64),
         "quality_weight": (0.0, np.float64),
         "home": (-1, np.int16),
+        "pool_user": (False, np.bool_),
         "amd_ready": (True, np.bool_),
         "own_demand_ln": (0.0, np.float64),
         "wanted_h100e": (1.0, np.float64),

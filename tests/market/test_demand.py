@@ -21,7 +21,7 @@ from market.suppliers import DESK
 from market.units import WEEKS_PER_YEAR, Term
 
 SMALLEST_P = 1e-4
-CALM = {"demand.own_sd": 0.0, "demand.common_sd": 0.0, "demand.growth_per_year": 0.0}
+CALM = {"demand.regime": False, "demand.own_sd": 0.0, "demand.common_sd": 0.0, "demand.growth_first_per_year": 0.0}
 
 
 def opened(rows: int = 600, seed: int = 0, **changes: Any) -> MarketModel:
@@ -50,7 +50,7 @@ def test_without_growth_shocks_or_price_moves_everybody_wants_its_size_for_ever(
 
 
 def test_growth_compounds_by_the_calendar():
-    model = opened(**{**CALM, "demand.growth_per_year": 0.3})
+    model = opened(**{**CALM, "demand.growth_first_per_year": 0.3})
     pass_weeks(model, 52)
     short = ~committed(model)
     ratio = model.tenants.wanted_h100e[short] / model.tenants.size_h100e[short]
@@ -115,7 +115,9 @@ def test_desks_do_not_enter_the_price_of_work():
 def test_own_shocks_do_not_move_the_mean_of_wanted_work(weeks):
     ratio = []
     for seed in range(3):
-        model = opened(6000, seed, **{"demand.common_sd": 0.0, "demand.growth_per_year": 0.0})
+        model = opened(
+            6000, seed, **{"demand.regime": False, "demand.common_sd": 0.0, "demand.growth_first_per_year": 0.0}
+        )
         pass_weeks(model, weeks)
         now = model.tenants.recent_h100e[model.week % 13]
         ratio.append(now / model.tenants.size_h100e)
@@ -157,7 +159,9 @@ def test_long_terms_buy_against_the_mean_of_thirteen_weeks_short_ones_against_th
 
 
 def test_the_mean_steadies_what_long_terms_want():
-    model = opened(3000, seed=1, **{"demand.growth_per_year": 0.0, "demand.common_sd": 0.0})
+    model = opened(
+        3000, seed=1, **{"demand.regime": False, "demand.growth_first_per_year": 0.0, "demand.common_sd": 0.0}
+    )
     long, moves = committed(model), []
     for _ in range(30):
         before = model.tenants.wanted_h100e.copy()

@@ -105,14 +105,19 @@ def test_longest_terms_are_placed_first_where_room_is_scarce(crowded):
 
 def test_home_tenants_are_placed_at_home_as_long_as_there_is_room(markets):
     for model in markets[:4]:
-        room = rooms_by_term(model).sum(axis=1)
+        suppliers, skus = len(model.suppliers), len(model.tables.skus)
+        room = rooms_by_term(model).reshape(suppliers, skus, -1).sum(axis=1)
         fixed = model.leases.keep(model.leases.term >= Term.FOUR_WEEKS)
-        left = (room - fixed.gpus_by_lot(len(room))).reshape(len(model.suppliers), -1).sum(axis=1)
+        # Longer terms are placed first and may have spilled into the room of a shorter one.
+        left = np.zeros(room.shape)
+        for term in (Term.FOUR_WEEKS, Term.ONE_YEAR, Term.THREE_YEARS):
+            longer = fixed.keep(fixed.term >= term).gpus_by_lot(suppliers * skus).reshape(suppliers, skus).sum(axis=1)
+            left[:, term] = room[:, term] - longer
         home = model.tenants.home[fixed.tenant]
-        away = (home >= 0) & (fixed.lot // len(model.tables.skus) != home)
+        away = (home >= 0) & (fixed.lot // skus != home)
         need = held_work(model)[fixed.tenant] * model.tenants.weight[fixed.tenant]
-        # A rest below the stop threshold is not worth a lease; what else went elsewhere found its home full.
-        full = left[home] <= np.maximum(0.03 * need, 1e-3)
+        # A rest below the stop threshold is not worth a lease; what else went elsewhere found its home's term full.
+        full = left[home, fixed.term] <= np.maximum(0.03 * need, 1e-3)
         assert full[away].all()
         assert (~away[home >= 0]).mean() > 0.3
 

@@ -220,9 +220,11 @@ def test_oracle_gets_2500_mi355x_after_the_contestable_share() -> None:
     assert all(row.gpus * 0.43 == pytest.approx(2500, abs=1) for row in rows)
 
 
-def test_a_tiny_amd_cloud_at_most_doubles_with_a_delivery() -> None:
+def test_no_amd_cloud_grows_by_more_than_a_twentieth_with_a_delivery() -> None:
     sizes = {row.seller: row.gpus for row in TABLES.deliveries if row.sku == "MI355X" and row.seller != "OCI"}
-    assert sizes == {"TensorWave": 540, "Vultr": 400, "Crusoe": 400, "DigitalOcean": 400, "Hot Aisle": 130}
+    assert sizes == {"TensorWave": 450, "Vultr": 375, "Crusoe": 400, "DigitalOcean": 175, "Hot Aisle": 6}
+    fleet = {name: math.fsum(row.gpus for row in TABLES.fleets if row.seller == name) for name in sizes}
+    assert all(gpus <= 0.05 * fleet[name] + 0.5 for name, gpus in sizes.items())
 
 
 def test_a_blank_is_missing_and_not_zero() -> None:

@@ -46,7 +46,8 @@ def _hours_add_up(model: MarketModel) -> None:
     cloud = by_week(rows, "developer_cloud_gpus")
     assert np.allclose(cloud, by_week(desk, "sold_gpus"), rtol=TOLERANCE, atol=TOLERANCE)
     held = by_week(tables["segment_week"], "amd_gpus") + by_week(tables["segment_week"], "nvidia_gpus")
-    assert np.allclose(held, by_week(rows, "sold_gpus") + cloud, rtol=TOLERANCE, atol=TOLERANCE)
+    let = by_week(rows, "sold_gpus") + by_week(rows, "pool_gpus") + cloud
+    assert np.allclose(held, let, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def _payments_meet(model: MarketModel, scale: float) -> None:
@@ -55,15 +56,17 @@ def _payments_meet(model: MarketModel, scale: float) -> None:
     book, seller, segment, desk = (tables[f"{name}_week"] for name in ("book", "seller", "segment", "desk"))
     rent, cloud_rent = by_week(book, "rent_usd"), by_week(book, "developer_cloud_rent_usd")
     pairs = {
-        "spend and rent": (by_week(segment, "spend_usd"), rent + cloud_rent),
+        "spend and rent": (by_week(segment, "spend_usd"), rent + by_week(book, "pool_usd") + cloud_rent),
+        "pool by lot and by book": (by_week(seller, "pool_revenue_usd"), by_week(book, "pool_usd")),
+        "fees paid and received": (by_week(book, "fee_usd"), by_week(book, "fee_income_usd")),
         "rent by lot and by book": (by_week(seller, "revenue_usd"), rent),
         "desk and vendor": (by_week(desk, "rent_usd"), cloud_rent),
         "leaseback paid and received": (by_week(book, "leaseback_paid_usd"), by_week(book, "leaseback_usd")),
-        "leaseback and firm hours": (
-            by_week(book, "leaseback_usd"),
-            by_week(seller, "firm_gpus") * model.firm_lease_usd * HOURS_PER_WEEK,
-        ),
     }
+    firm_rent = by_week(seller, "firm_gpus") * model.firm_lease_usd * HOURS_PER_WEEK
+    assert (by_week(book, "leaseback_usd") - firm_rent >= -TOLERANCE * scale)[1:].all(), (
+        "covers come on top of firm hours"
+    )
     for name, (one, other) in pairs.items():
         # Week 0 is the opening state: hours are held, nothing is billed.
         assert (np.abs(one - other)[1:] <= TOLERANCE * scale).all(), name
@@ -76,6 +79,7 @@ def _books_balance(model: MarketModel, scale: float) -> None:
     assert abs(ledger.cash().sum()) <= TOLERANCE * scale
     debt = model.accounts.loans.balance_by_borrower(agents)
     gpus = model.accounts.assets.book_by_seller(agents)
+    gpus[model.accounts.lender_row] += sum(stored.book_usd for stored in model.stored)
     assert np.abs(ledger.balance_of(Account.DEBT) - debt).max() <= TOLERANCE * scale
     assert np.abs(ledger.balance_of(Account.GPUS) - gpus).max() <= TOLERANCE * scale
     tenants = model.accounts.segment_rows

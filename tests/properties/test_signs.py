@@ -64,11 +64,13 @@ def test_a_developer_cloud_nobody_can_afford_sells_nothing() -> None:
 
 
 def test_a_higher_target_utilisation_lowers_prices() -> None:
-    _rises(_minus(_h100), {"pricing.target_utilisation": 0.92}, {"pricing.target_utilisation": 0.75})
+    # Orders answer prices and would turn the sign later: fewer GPUs ordered at lower prices are missed in the end.
+    still = {"capacity.orders": False}
+    _rises(_minus(_h100), {"pricing.target_utilisation": 0.92, **still}, {"pricing.target_utilisation": 0.75, **still})
 
 
 # Sheets move rarely and half-way, so a little more demand may come at the wrong moment; a boom shows in every seed.
-BOOM = {"demand.growth_per_year": 3.0}
+BOOM = {"demand.regime": False, "demand.growth_first_per_year": 3.0}
 
 
 def test_higher_growth_of_demand_raises_prices() -> None:
