@@ -29,7 +29,7 @@ def scenario_file(tmp_path: Path):
 def test_the_baseline_is_every_parameter_at_the_default_of_its_table_row():
     values = Scenario.load("baseline-2025").values()
     assert set(parameter_rows()) == {key for key in values if "." in key}
-    assert values["weeks"] == 52
+    assert values["weeks"] == 156
 
 
 def test_every_built_in_scenario_has_valid_tables():
@@ -165,7 +165,7 @@ def test_a_cell_that_does_not_exist_is_refused_with_the_nearest():
 
 def test_differences_name_the_keys_that_differ():
     base = Scenario.load()
-    assert base.differences(base.set("weeks", 3)) == {"weeks": (52, 3)}
+    assert base.differences(base.set("weeks", 3)) == {"weeks": (156, 3)}
 
 
 def test_the_schema_carries_units():

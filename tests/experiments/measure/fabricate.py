@@ -97,6 +97,7 @@ def fabricate(
             [] if desk is None else [{"desk": "developer_cloud", "sku": "MI300X"}],
             [] if desk is None else [dict(desk)],
         ),
+        "default_week": table("default_week", [], []),
     }
     frames = framed(recorded)
     frames["seller_week"] = frames["seller_week"].filter(pl.col("installed_gpus") > 0.0)
