@@ -53,7 +53,7 @@ MARGINS: tuple[Margin, ...] = ("ebitda", "operating", "pretax", "net")
 POPULATIONS: tuple[Population, ...] = ("", "survivors", "cohort")
 
 _STEPS: dict[Margin, tuple[str, ...]] = {
-    "ebitda": ("running_usd", "overhead_usd"),
+    "ebitda": ("running_usd", "overhead_usd", "fee_usd"),
     "operating": ("depreciation_usd",),
     "pretax": ("interest_usd",),
     "net": ("tax_usd",),

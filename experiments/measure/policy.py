@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import polars as pl
 
 from experiments.measure.records import Cell, Floats, Panel, Records, Window, cell, ratio
 from market.units import HOURS_PER_WEEK, WEEKS_PER_YEAR
@@ -15,6 +16,10 @@ __all__ = [
     "developer_cloud_hours",
     "developer_cloud_queue",
     "leaseback_cost",
+    "loss_given_default",
+    "pool_fee",
+    "pool_participation",
+    "stranded_debt",
     "switching_rate",
     "switching_share",
     "tenant_surplus",
@@ -72,13 +77,14 @@ def leaseback_cost(records: Records, window: Window) -> Iterator[Cell]:
 
 
 def vendor_net_cost(records: Records, window: Window) -> Iterator[Cell]:
-    """Leaseback paid less developer-cloud rent received, USD over the window.
+    """Leaseback, programme and guarantees paid less cloud rent and fees received, USD over the window.
 
     The margin on additional GPUs sold is a matter of two arms: apply it to the paired difference of
     `vendor_hardware_sales`.
     """
     books = records.books
-    net = books.known("leaseback_paid_usd") - books.known("developer_cloud_rent_usd")
+    paid = books.known("leaseback_paid_usd") + books.known("programme_usd") + books.known("guarantee_paid_usd")
+    net = paid - books.known("developer_cloud_rent_usd") - books.known("fee_income_usd")
     return _vendors(records, net[window.rows].sum(axis=0))
 
 
@@ -91,6 +97,30 @@ def _vendors(records: Records, usd: Floats) -> Iterator[Cell]:
     labels = records.books.labels
     for agent in np.flatnonzero(labels["provider_class"] == "vendor"):
         yield cell(usd[agent], "", vendor=str(labels["agent"][agent]).lower())
+
+
+def pool_fee(records: Records, window: Window) -> Iterator[Cell]:
+    """Fees and shares of rent that a vendor received from sellers, USD over the window."""
+    return _vendors(records, records.books.known("fee_income_usd")[window.rows].sum(axis=0))
+
+
+def pool_participation(records: Records, window: Window) -> Iterator[Cell]:
+    """Share of Nvidia GPUs on sale that belong to pool members, mean over the window."""
+    nvidia = records.lots.labels["vendor"] == "nvidia"
+    available = records.lots.known("available_gpus")[window.rows][:, nvidia]
+    member = records.lots.known("pool_member")[window.rows][:, nvidia] > 0.0
+    yield cell(float(ratio((available * member).sum(), available.sum())), "no Nvidia GPU on sale", vendor="nvidia")
+
+
+def stranded_debt(records: Records, window: Window) -> Iterator[Cell]:
+    """Debt that lenders wrote off, USD over the window."""
+    yield cell(float(records.books.known("credit_loss_usd")[window.rows].sum()), "")
+
+
+def loss_given_default(records: Records, window: Window) -> Iterator[Cell]:
+    """Lenders' loss over the debt of sellers that failed in the window, guarantees counted as recovery."""
+    failed = records.failures.filter(pl.col("week").is_between(window.first, window.last))
+    yield cell(float(ratio(failed["loss_usd"].sum(), failed["debt_usd"].sum())), "no debt failed in the window")
 
 
 def tenant_surplus(records: Records, window: Window) -> Iterator[Cell]:

@@ -181,6 +181,7 @@ class Records:
         segments: ``segment_week``, a series per segment.
         market: ``market_week``, a series per SKU.
         desks: ``desk_week``, a series per desk and SKU.
+        failures: ``default_week``, a row per default.
         memory: intermediate results shared by several outcomes.
     """
 
@@ -190,6 +191,7 @@ class Records:
     segments: Panel
     market: Panel
     desks: Panel
+    failures: pl.DataFrame
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -210,7 +212,7 @@ class Records:
             "desk_week": ("desk", "sku"),
         }
         lots, books, segments, market, desks = (Panel.of(name, tables[name], by, weeks) for name, by in keys.items())
-        return cls(weeks, lots, books, segments, market, desks)
+        return cls(weeks, lots, books, segments, market, desks, tables["default_week"])
 
     def once(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         """``compute()`` the first time ``key`` is asked for, the same result afterwards."""
