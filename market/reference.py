@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from market.choice import ChoiceParameters, Market
+from market.clearing.pool import PoolLot
 from market.clearing.posted import ClearingParameters
 from market.randomness import Purpose, gumbel, pair_key
 from market.suppliers import DESK
@@ -25,10 +26,12 @@ __all__ = [
     "Request",
     "Service",
     "buyer",
+    "free_gpus",
     "offers_known",
     "outside_utility",
     "rank",
     "serve",
+    "served_by_members",
     "turned_away",
     "utility",
 ]
@@ -51,6 +54,7 @@ class Buyer:
     switching_ln: float
     quality_weight: float
     home: int
+    pool_user: bool
     amd_ready: bool
     last_supplier: int
     failures: int
@@ -67,6 +71,8 @@ class Offered:
         supplier_key: Key of the supplier, for tastes.
         offer_key: Key of supplier and SKU, for weekly luck.
         at_desk: Whether a vendor's desk offers it.
+        at_pool: Whether that desk is the pool.
+        identity_erosion: Part of the quality that pool users do not pay for.
         is_amd: Whether the SKU is AMD's.
         price_usd: Price of the tenant's term, USD per GPU-hour.
         work_per_gpu: H100-equivalents of a GPU in the tenant's segment.
@@ -81,6 +87,8 @@ class Offered:
     supplier_key: int
     offer_key: int
     at_desk: bool
+    at_pool: bool
+    identity_erosion: float
     is_amd: bool
     price_usd: float
     work_per_gpu: float
@@ -107,6 +115,7 @@ def buyer(tenants: Tenants, row: int) -> Buyer:
         switching_ln=float(tenants.switching_ln[row]),
         quality_weight=float(tenants.quality_weight[row]),
         home=int(tenants.home[row]),
+        pool_user=bool(tenants.pool_user[row]),
         amd_ready=bool(tenants.amd_ready[row]),
         last_supplier=int(tenants.last_supplier[row]),
         failures=int(tenants.failures[row]),
@@ -139,6 +148,8 @@ def offers_known(who: Buyer, market: Market, parameters: ChoiceParameters, sku_k
                     supplier_key=int(suppliers.key[supplier]),
                     offer_key=int(pair_key(int(suppliers.key[supplier]), int(sku_key))),
                     at_desk=at_desk,
+                    at_pool=supplier == market.pool,
+                    identity_erosion=market.identity_erosion,
                     is_amd=bool(market.sku_vendor_is_amd[sku]),
                     price_usd=price,
                     work_per_gpu=float(market.throughput[who.segment, sku]),
@@ -160,6 +171,8 @@ def utility(who: Buyer, offer: Offered, parameters: ChoiceParameters, taste_scal
     effective_usd = offer.price_usd / offer.work_per_gpu
     worth = -_ln(effective_usd) if parameters.utility == "log" else offer.value_usd - effective_usd
     switch = 0.0 if who.last_supplier == offer.supplier else who.switching_ln
+    switch *= parameters.pool_user_switching_factor if who.pool_user else 1.0
+    switch *= parameters.pool_switching_factor if offer.at_pool else 1.0
     kept = (
         parameters.kept_premium_spot,
         parameters.kept_premium_on_demand,
@@ -168,9 +181,11 @@ def utility(who: Buyer, offer: Offered, parameters: ChoiceParameters, taste_scal
         parameters.kept_premium_156w,
     )[who.term]
     quality = offer.quality_ln * who.quality_weight * kept
+    quality *= 1.0 - offer.identity_erosion if who.pool_user else 1.0
     home = parameters.home_advantage if who.home == offer.supplier else 0.0
     burden = _lock(who, offer, parameters) + switch - quality - home
     size = parameters.size_pull * _ln(max(offer.size_gpus, _LEAST_SIZE_GPUS) / _SIZE_UNIT_GPUS)
+    size = 0.0 if offer.at_pool else size
     total = who.sensitivity * (worth - burden) + size
     if taste_scale:
         total += taste_scale * float(gumbel(seed, Purpose.TASTE, 0, who.key, offer.supplier_key))
@@ -252,38 +267,86 @@ class Service:
     first_free_gpus: float
 
 
-def serve(requests: Sequence[Request], capacity: Sequence[float], parameters: ClearingParameters) -> list[Service]:
+def serve(
+    requests: Sequence[Request],
+    capacity: Sequence[float],
+    parameters: ClearingParameters,
+    pools: Sequence[PoolLot] = (),
+) -> list[Service]:
     """Serve tenants one after the other, in the order given; each walks down its ranking.
 
     A tenant takes what it needs, as far as it is free and within its quota. It passes over a lot that would serve less
     than ``skip_threshold`` of what it still needs, and stops when less than ``stop_threshold`` of what it wants is
-    missing or its ranking ends. Under ``unserved = "leave"`` it tries its first choice only.
+    missing or its ranking ends. Under ``unserved = "leave"`` it tries its first choice only. Pools draw on their
+    members' free GPUs; see `free_gpus`.
     """
     claimed = [0.0] * len(capacity)
-    return [_walk(request, capacity, claimed, parameters) for request in requests]
+    return [_walk(request, capacity, claimed, parameters, pools) for request in requests]
 
 
-def _walk(request: Request, capacity: Sequence[float], claimed: list[float], parameters: ClearingParameters) -> Service:
+def served_by_members(capacity: Sequence[float], claimed: Sequence[float], pool: PoolLot) -> dict[int, float]:
+    """What the pool holds of each member: its cheapest members serve first, as far as they did not sell directly."""
+    served, cheaper = {}, 0.0
+    for member in pool.members.tolist():
+        spare = max(capacity[member] - claimed[member], 0.0)
+        cheaper += spare
+        served[member] = min(max(claimed[pool.lot] - (cheaper - spare), 0.0), spare)
+    return served
+
+
+def free_gpus(lot: int, capacity: Sequence[float], claimed: Sequence[float], pools: Sequence[PoolLot]) -> float:
+    """GPUs of a lot that a tenant finds when all before it are served.
+
+    A member of a pool has what it neither sold directly nor serves through the pool; a pool offers a share of its
+    members' hours that are not sold directly, less what it sold.
+    """
+    spare = max(capacity[lot] - claimed[lot], 0.0)
+    for pool in pools:
+        if lot == pool.lot:
+            total = 0.0
+            for member in pool.members.tolist():
+                total += max(capacity[member] - claimed[member], 0.0)
+            return max(pool.offered_share * total - claimed[lot], 0.0)
+        if lot in pool.members:
+            return spare - served_by_members(capacity, claimed, pool)[lot]
+    return spare
+
+
+def _walk(
+    request: Request,
+    capacity: Sequence[float],
+    claimed: list[float],
+    parameters: ClearingParameters,
+    pools: Sequence[PoolLot],
+) -> Service:
     ranks = len(request.lots)
     service = Service([0.0] * ranks, [0.0] * ranks, request.need_h100e, 0.0)
+    own: dict[tuple[int, bool], float] = {}
     for place, (lot, work, quota) in enumerate(
         zip(request.lots, request.work_per_gpu, request.quota_gpus, strict=True)
     ):
-        free = max(capacity[lot] - claimed[lot], 0.0)
+        free = free_gpus(lot, capacity, claimed, pools)
         if place == 0:
             service.first_free_gpus = free
         if service.left_h100e <= 0.0 or service.left_h100e < parameters.stop_threshold * request.wanted_h100e:
             break
+        # Any member may serve what it took from a pool: count that against what it takes of a member, and vice versa.
+        pool = next((n for n, pool in enumerate(pools) if lot == pool.lot or lot in pool.members), -1)
+        pooled = pool >= 0 and lot == pools[pool].lot
+        if pool >= 0:
+            free = max(free - own.get((pool, not pooled), 0.0), 0.0)
         wanted_gpus = service.left_h100e / work
         asked = min(wanted_gpus, quota)
         taken = min(asked, free)
         if taken < parameters.skip_threshold * wanted_gpus:
             taken = 0.0
-        claimed[lot] += taken
+        own[pool, pooled] = own.get((pool, pooled), 0.0) + taken
         service.asked_gpus[place], service.taken_gpus[place] = asked, taken
         service.left_h100e -= taken * work
         if parameters.unserved == "leave":
             break
+    for lot, taken in zip(request.lots, service.taken_gpus, strict=True):
+        claimed[lot] += taken
     return service
 
 
