@@ -247,8 +247,8 @@ def allocate(
         room = left.copy()
         for amd, total in vendor_left.items():
             mine = is_amd == amd
-            asked = np.minimum(wish[:, mine].sum(axis=0), room[mine]).sum()
-            room[mine] *= min(1.0, total / asked) if asked > 0.0 else 1.0
+            asked = np.minimum(wish[:, mine].sum(axis=0), room[mine])
+            room[mine] = asked * (min(1.0, max(total, 0.0) / asked.sum()) if asked.any() else 1.0)
         asked_by_sku = wish.sum(axis=0)
         share = np.minimum(1.0, np.divide(room, asked_by_sku, out=np.ones(len(room)), where=asked_by_sku > 0.0))
         granted = wish * share

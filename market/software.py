@@ -34,7 +34,7 @@ def mature(model: MarketModel) -> None:
         use = 0.0
         if p.use_raises_maturity:
             use = p.maturity_use_weight * min(2.0, amd_share_of_use(model) / p.maturity_use_reference)
-        speed = p.maturity_speed * p.programme_spending * (1.0 + use)
+        speed = min(1.0, p.maturity_speed * p.programme_spending * (1.0 + use))  # no step beyond the ceiling
         m = model.maturity[_AMD]
         gap = model.maturity_ceiling - m
         # Where a start lies above its ceiling, nothing pulls it down but the frontier.

@@ -157,3 +157,19 @@ def test_tenants_remember_the_seller_of_their_first_lease_of_the_week(market):
 def trade_of_next_week(model: MarketModel) -> Leases:
     model.step()
     return model.leases.keep(model.leases.first_week == model.week)
+
+
+def test_weeks_without_the_work_asked_for_add_up_and_end_with_success():
+    model = build(Scenario.load().with_({"tenants.rows": 400, "tenants.opening_demand_factor": 1.5}), 2)
+    rose = fell = 0
+    for _ in range(8):
+        before = model.tenants.failures.astype(int)
+        model.step()
+        tenants, after = model.tenants, model.tenants.failures.astype(int)
+        missing = 1.0 - trade.held_work(model) / tenants.wanted_h100e
+        short, served = missing > 0.051, missing < 0.049
+        assert (after[short] == np.minimum(before[short] + 1, 12)).all()
+        assert ((after[served] == 0) | (after[served] == before[served])).all()  # who does not ask does not fail
+        rose, fell = rose + int((after > before).sum()), fell + int((after < before).sum())
+    assert rose > 50
+    assert fell > 10
