@@ -251,8 +251,10 @@ def rank_offers(
 def choice_probabilities(utility: Floats, outside: Floats) -> Floats:
     """Logit probabilities ``(tenants, offers)``; offers at -inf are not available."""
     top = np.maximum(utility.max(axis=1), outside)
+    top = np.where(np.isfinite(top), top, 0.0)  # a tenant that can get nothing, not even nothing
     weight = np.exp(utility - top[:, None])
-    return np.asarray(weight / (weight.sum(axis=1) + np.exp(outside - top))[:, None])
+    total = weight.sum(axis=1) + np.exp(outside - top)
+    return np.asarray(weight / np.maximum(total, 1e-300)[:, None])
 
 
 def expected_demand(

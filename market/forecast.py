@@ -66,8 +66,11 @@ class DemandForecast:
         self.lots = np.unique(pairs.lot)
         column = np.searchsorted(self.lots, pairs.lot)
         self.utility = np.full((len(rows), len(self.lots)), -np.inf)
-        self.utility[pairs.position, column] = systematic_utility(tenants, pairs, market, choice, model.seed)
-        self.outside = outside_utility(tenants, rows, choice)
+        # In units of the weekly shock; without shocks the sharpest choice that numbers hold.
+        self.scale = max(choice.gumbel_scale, 1e-6)
+        utility = systematic_utility(tenants, pairs, market, choice, model.seed)
+        self.utility[pairs.position, column] = utility / self.scale
+        self.outside = outside_utility(tenants, rows, choice) / self.scale
         supplier, sku = np.divmod(self.lots, len(model.tables.skus))
         work = model.throughput[tenants.segment[rows][:, None], sku]
         scale = (tenants.size_h100e * tenants.weight)[rows] * np.exp(model.world.demand.growth_ln(model.week))
@@ -86,7 +89,7 @@ class DemandForecast:
         own = np.flatnonzero(self.lots // skus == supplier)
         sku = self.lots[own] % skus
         utility = self.utility.copy()
-        utility[:, own] += self._moved(own, price_usd[sku])
+        utility[:, own] += self._moved(own, price_usd[sku]) / self.scale
         clearing = self.model.world.clearing
         gpus = expected_demand(utility, self.outside, self.gpus, self.capacity, unserved=clearing.unserved)
         result = np.zeros(skus)

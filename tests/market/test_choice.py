@@ -472,7 +472,6 @@ def test_a_better_offer_is_wanted_no_less_and_its_rivals_no_more(key, unserved):
     assert (after[1:] <= before[1:] + 1e-12).all()
 
 
-@pytest.mark.xfail(strict=True, raises=RuntimeWarning, reason="probabilities are NaN where nothing at all can be had")
 def test_expected_demand_is_defined_when_all_is_sold_out_and_nothing_else_can_be_bought():
     found = expected_demand(np.zeros((2, 2)), np.full(2, -np.inf), np.ones((2, 2)), np.array([0.5, 0.5]))
     assert found == pytest.approx([0.5, 0.5])

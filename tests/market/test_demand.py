@@ -315,7 +315,6 @@ def test_a_trial_price_leaves_no_trace(market, forecast):
     assert np.array_equal(forecast(4, listed), first)
 
 
-@pytest.mark.xfail(strict=True, reason="the forecast integrates shocks of scale 1 whatever choice.gumbel_scale is")
 def test_shocks_of_half_the_scale_are_twice_the_utility():
     half = opened(600, 5, **{"choice.gumbel_scale": 0.5})
     twice = opened(600, 5, **{"choice.size_pull": 1.0, "tenants.taste_scale": 1.4})
