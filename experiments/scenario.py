@@ -34,8 +34,9 @@ import tomli_w
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from agents.rules.participation import LeptonParameters
-from agents.rules.pricing import PricingParameters
+from agents.rules.capacity import CAPACITY
+from agents.rules.participation import PARTICIPATION, LeptonParameters
+from agents.rules.pricing import PRICING, PricingParameters
 from agents.vendor.developer_cloud import DeveloperCloudParameters
 from agents.vendor.leaseback import BackstopParameters, BuybackParameters, LeasebackParameters
 from experiments.engine.errors import ScenarioError, nearest
@@ -110,6 +111,20 @@ class Scenario(Parameters):
     roadmap: RoadmapParameters = RoadmapParameters()
     buyback: BuybackParameters = BuybackParameters()
     backstop: BackstopParameters = BackstopParameters()
+
+    @model_validator(mode="after")
+    def _rules_exist(self) -> Scenario:
+        """Rules are named in the registries of the agents, where a user may add one."""
+        chosen: dict[str, tuple[str, Mapping[str, Any]]] = {
+            f"pricing.{name}": (getattr(self.pricing, name), PRICING)
+            for name in ("neocloud_rule", "marketplace_rule", "hyperscaler_rule")
+        }
+        chosen["capacity.rule"] = (self.capacity.rule, CAPACITY)
+        chosen["lepton.mode"] = (self.lepton.mode, PARTICIPATION)
+        for key, (name, known) in chosen.items():
+            if name not in known:
+                raise ValueError(f"{key} = {name!r}; allowed: {', '.join(known)}{nearest(name, known)}")
+        return self
 
     @model_validator(mode="after")
     def _cap_within_firm(self) -> Scenario:

@@ -177,3 +177,16 @@ def test_the_schema_carries_units():
 def test_the_stored_form_is_plain_toml_with_sorted_keys():
     stored = tomllib.loads(Scenario.load().canonical())
     assert list(stored["pricing"]) == sorted(stored["pricing"])
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong", "right"),
+    [
+        ("pricing.neocloud_rule", "targt", "target"),
+        ("capacity.rule", "lifetime", "lifetime-margin"),
+        ("lepton.mode", "presed", "pressed"),
+    ],
+)
+def test_an_unknown_rule_is_refused_with_the_nearest_name(key: str, wrong: str, right: str) -> None:
+    with pytest.raises(ScenarioError, match=f"{key} = '{wrong}'; allowed: .*nearest: {right}"):
+        Scenario.load().set(key, wrong)
