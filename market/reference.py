@@ -1,9 +1,9 @@
 """The market written for reading: one tenant and one offer at a time, in plain Python.
 
 Nothing here is fast, and nothing in the market calls it. It says what ``market/choice.py`` and
-``market/clearing/posted.py`` must compute: the numpy versions give the same numbers to the last bit on the same keys.
-Arithmetic therefore keeps their order of operations, and logarithms are numpy's: those of ``math`` can differ in the
-last bit.
+``market/clearing`` must compute: the numpy and the compiled versions give the same numbers to the last bit on the same
+keys. Arithmetic therefore keeps their order of operations, and logarithms are numpy's: those of ``math`` can differ in
+the last bit.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ __all__ = [
     "Request",
     "Service",
     "buyer",
-    "free_gpus",
     "offers_known",
     "outside_utility",
+    "pooled",
     "rank",
     "serve",
-    "served_by_members",
     "turned_away",
     "utility",
 ]
@@ -71,13 +70,13 @@ class Offered:
         supplier_key: Key of the supplier, for tastes.
         offer_key: Key of supplier and SKU, for weekly luck.
         at_desk: Whether a vendor's desk offers it.
-        at_pool: Whether that desk is the pool.
-        identity_erosion: Part of the quality that pool users do not pay for.
+        at_pool: Whether it is the pool's.
         is_amd: Whether the SKU is AMD's.
         price_usd: Price of the tenant's term, USD per GPU-hour.
         work_per_gpu: H100-equivalents of a GPU in the tenant's segment.
         lock_left: Part of the opening lock-in that remains in the segment.
         quality_ln: Quality of the supplier, ln USD.
+        identity_erosion: Part of that quality that pool users do not pay for.
         size_gpus: GPUs that count for the size variable.
         value_usd: Value under linear utility, USD per H100e-hour.
     """
@@ -88,12 +87,12 @@ class Offered:
     offer_key: int
     at_desk: bool
     at_pool: bool
-    identity_erosion: float
     is_amd: bool
     price_usd: float
     work_per_gpu: float
     lock_left: float
     quality_ln: float
+    identity_erosion: float
     size_gpus: float
     value_usd: float
 
@@ -149,12 +148,12 @@ def offers_known(who: Buyer, market: Market, parameters: ChoiceParameters, sku_k
                     offer_key=int(pair_key(int(suppliers.key[supplier]), int(sku_key))),
                     at_desk=at_desk,
                     at_pool=supplier == market.pool,
-                    identity_erosion=market.identity_erosion,
                     is_amd=bool(market.sku_vendor_is_amd[sku]),
                     price_usd=price,
                     work_per_gpu=float(market.throughput[who.segment, sku]),
                     lock_left=float(market.lock_left[who.segment]),
                     quality_ln=float(suppliers.quality_ln[supplier]),
+                    identity_erosion=float(market.identity_erosion),
                     size_gpus=float(market.size_gpus[supplier, sku]),
                     value_usd=float(market.value_usd[supplier]),
                 )
@@ -166,13 +165,34 @@ def utility(who: Buyer, offer: Offered, parameters: ChoiceParameters, taste_scal
     """Utility of an offer without the shock of the week.
 
     Log: ``-a × [ln(price / work) + lock + switch - quality - home] + size + taste``; linear: the same with
-    ``value - price / work`` in place of ``-ln(price / work)``.
+    ``value - price / work`` in place of ``-ln(price / work)``. The pool is one offer whatever its members' fleets: no
+    size.
     """
     effective_usd = offer.price_usd / offer.work_per_gpu
     worth = -_ln(effective_usd) if parameters.utility == "log" else offer.value_usd - effective_usd
-    switch = 0.0 if who.last_supplier == offer.supplier else who.switching_ln
-    switch *= parameters.pool_user_switching_factor if who.pool_user else 1.0
-    switch *= parameters.pool_switching_factor if offer.at_pool else 1.0
+    home = parameters.home_advantage if who.home == offer.supplier else 0.0
+    burden = _lock(who, offer, parameters) + _switch(who, offer, parameters) - _quality(who, offer, parameters) - home
+    size = parameters.size_pull * _ln(max(offer.size_gpus, _LEAST_SIZE_GPUS) / _SIZE_UNIT_GPUS)
+    total = who.sensitivity * (worth - burden) + (0.0 if offer.at_pool else size)
+    if taste_scale:
+        total += taste_scale * float(gumbel(seed, Purpose.TASTE, 0, who.key, offer.supplier_key))
+    return total
+
+
+def _switch(who: Buyer, offer: Offered, parameters: ChoiceParameters) -> float:
+    """What leaving the last supplier costs, ln USD: less to users of the pool, and less on the way to it."""
+    if who.last_supplier == offer.supplier:
+        return 0.0
+    switch = who.switching_ln
+    if who.pool_user:
+        switch *= parameters.pool_user_switching_factor
+    if offer.at_pool:
+        switch *= parameters.pool_switching_factor
+    return switch
+
+
+def _quality(who: Buyer, offer: Offered, parameters: ChoiceParameters) -> float:
+    """What the supplier's quality is worth, ln USD: users of the pool see less of who stands behind a GPU."""
     kept = (
         parameters.kept_premium_spot,
         parameters.kept_premium_on_demand,
@@ -181,15 +201,7 @@ def utility(who: Buyer, offer: Offered, parameters: ChoiceParameters, taste_scal
         parameters.kept_premium_156w,
     )[who.term]
     quality = offer.quality_ln * who.quality_weight * kept
-    quality *= 1.0 - offer.identity_erosion if who.pool_user else 1.0
-    home = parameters.home_advantage if who.home == offer.supplier else 0.0
-    burden = _lock(who, offer, parameters) + switch - quality - home
-    size = parameters.size_pull * _ln(max(offer.size_gpus, _LEAST_SIZE_GPUS) / _SIZE_UNIT_GPUS)
-    size = 0.0 if offer.at_pool else size
-    total = who.sensitivity * (worth - burden) + size
-    if taste_scale:
-        total += taste_scale * float(gumbel(seed, Purpose.TASTE, 0, who.key, offer.supplier_key))
-    return total
+    return quality * (1.0 - offer.identity_erosion) if who.pool_user else quality
 
 
 def _lock(who: Buyer, offer: Offered, parameters: ChoiceParameters) -> float:
@@ -277,77 +289,116 @@ def serve(
 
     A tenant takes what it needs, as far as it is free and within its quota. It passes over a lot that would serve less
     than ``skip_threshold`` of what it still needs, and stops when less than ``stop_threshold`` of what it wants is
-    missing or its ranking ends. Under ``unserved = "leave"`` it tries its first choice only. Pools draw on their
-    members' free GPUs; see `free_gpus`.
+    missing or its ranking ends. Under ``unserved = "leave"`` it tries its first choice only.
+
+    What is free counts the tenants before it. Of its own, the GPUs it has pooled count against what it takes of that
+    pool's members directly, and the other way round, as if they were the very same GPUs: it may get too little of a
+    second channel, by at most its own lease, and never a GPU twice.
     """
     claimed = [0.0] * len(capacity)
-    return [_walk(request, capacity, claimed, parameters, pools) for request in requests]
-
-
-def served_by_members(capacity: Sequence[float], claimed: Sequence[float], pool: PoolLot) -> dict[int, float]:
-    """What the pool holds of each member: its cheapest members serve first, as far as they did not sell directly."""
-    served, cheaper = {}, 0.0
-    for member in pool.members.tolist():
-        spare = max(capacity[member] - claimed[member], 0.0)
-        cheaper += spare
-        served[member] = min(max(claimed[pool.lot] - (cheaper - spare), 0.0), spare)
-    return served
-
-
-def free_gpus(lot: int, capacity: Sequence[float], claimed: Sequence[float], pools: Sequence[PoolLot]) -> float:
-    """GPUs of a lot that a tenant finds when all before it are served.
-
-    A member of a pool has what it neither sold directly nor serves through the pool; a pool offers a share of its
-    members' hours that are not sold directly, less what it sold.
-    """
-    spare = max(capacity[lot] - claimed[lot], 0.0)
-    for pool in pools:
-        if lot == pool.lot:
-            total = 0.0
-            for member in pool.members.tolist():
-                total += max(capacity[member] - claimed[member], 0.0)
-            return max(pool.offered_share * total - claimed[lot], 0.0)
-        if lot in pool.members:
-            return spare - served_by_members(capacity, claimed, pool)[lot]
-    return spare
+    services = []
+    for request in requests:
+        service = _walk(request, capacity, claimed, parameters, pools)
+        for lot, taken in zip(request.lots, service.taken_gpus, strict=True):
+            claimed[lot] += taken
+        services.append(service)
+    return services
 
 
 def _walk(
     request: Request,
     capacity: Sequence[float],
-    claimed: list[float],
+    claimed: Sequence[float],
     parameters: ClearingParameters,
     pools: Sequence[PoolLot],
 ) -> Service:
+    """One tenant's way down its ranking, the claims of those before it gone."""
     ranks = len(request.lots)
     service = Service([0.0] * ranks, [0.0] * ranks, request.need_h100e, 0.0)
-    own: dict[tuple[int, bool], float] = {}
     for place, (lot, work, quota) in enumerate(
         zip(request.lots, request.work_per_gpu, request.quota_gpus, strict=True)
     ):
-        free = free_gpus(lot, capacity, claimed, pools)
+        free = _free(lot, capacity, claimed, pools)
         if place == 0:
             service.first_free_gpus = free
         if service.left_h100e <= 0.0 or service.left_h100e < parameters.stop_threshold * request.wanted_h100e:
             break
-        # Any member may serve what it took from a pool: count that against what it takes of a member, and vice versa.
-        pool = next((n for n, pool in enumerate(pools) if lot == pool.lot or lot in pool.members), -1)
-        pooled = pool >= 0 and lot == pools[pool].lot
-        if pool >= 0:
-            free = max(free - own.get((pool, not pooled), 0.0), 0.0)
         wanted_gpus = service.left_h100e / work
         asked = min(wanted_gpus, quota)
-        taken = min(asked, free)
+        taken = min(asked, max(free - _taken_through_the_other_channel(request, service, lot, pools), 0.0))
         if taken < parameters.skip_threshold * wanted_gpus:
             taken = 0.0
-        own[pool, pooled] = own.get((pool, pooled), 0.0) + taken
         service.asked_gpus[place], service.taken_gpus[place] = asked, taken
         service.left_h100e -= taken * work
         if parameters.unserved == "leave":
             break
-    for lot, taken in zip(request.lots, service.taken_gpus, strict=True):
-        claimed[lot] += taken
     return service
+
+
+def _pool_of(lot: int, pools: Sequence[PoolLot]) -> PoolLot | None:
+    """The pool that a lot belongs to, as its own lot or as a member's."""
+    return next((pool for pool in pools if lot == pool.lot or lot in pool.members.tolist()), None)
+
+
+def _spare(pool: PoolLot, capacity: Sequence[float], claimed: Sequence[float]) -> list[float]:
+    """GPUs of each member that are not sold directly, in merit order."""
+    return [max(capacity[member] - claimed[member], 0.0) for member in pool.members.tolist()]
+
+
+def _fill(spare: Sequence[float], pooled_gpus: float) -> list[float]:
+    """What each member serves of the pool's sales: whatever cheaper members cannot, as far as it has spare hours."""
+    served, through = [], 0.0
+    for hours in spare:
+        through += hours
+        cheaper = through - hours
+        served.append(min(max(pooled_gpus - cheaper, 0.0), hours))
+    return served
+
+
+def _free(lot: int, capacity: Sequence[float], claimed: Sequence[float], pools: Sequence[PoolLot]) -> float:
+    """GPUs of a lot that a further tenant may take.
+
+    Of a member directly: what is spare and does not serve the pool. Of the pool: the share on offer of all that is
+    spare, less what the pool has sold.
+    """
+    pool = _pool_of(lot, pools)
+    if pool is None:
+        return max(capacity[lot] - claimed[lot], 0.0)
+    spare = _spare(pool, capacity, claimed)
+    if lot == pool.lot:
+        total = 0.0
+        for hours in spare:  # not sum(): newer Pythons round it otherwise
+            total += hours
+        return max(pool.offered_share * total - claimed[lot], 0.0)
+    place: int = pool.members.tolist().index(lot)
+    return spare[place] - _fill(spare, claimed[pool.lot])[place]
+
+
+def _taken_through_the_other_channel(request: Request, service: Service, lot: int, pools: Sequence[PoolLot]) -> float:
+    """GPUs a tenant already has of a lot's pool: of its members for the pool's own lot, of the pool for a member's."""
+    pool, gpus = _pool_of(lot, pools), 0.0
+    if pool is None:
+        return gpus
+    for other, taken in zip(request.lots, service.taken_gpus, strict=True):
+        same_pool = _pool_of(other, pools) is pool
+        if same_pool and (other == pool.lot) != (lot == pool.lot):
+            gpus += taken
+    return gpus
+
+
+def pooled(
+    requests: Sequence[Request], services: Sequence[Service], capacity: Sequence[float], pools: Sequence[PoolLot]
+) -> list[float]:
+    """GPUs that members serve through pools when the queue is through, by their own lot."""
+    claimed, served = [0.0] * len(capacity), [0.0] * len(capacity)
+    for request, service in zip(requests, services, strict=True):
+        for lot, taken in zip(request.lots, service.taken_gpus, strict=True):
+            claimed[lot] += taken
+    for pool in pools:
+        fill = _fill(_spare(pool, capacity, claimed), claimed[pool.lot])
+        for member, gpus in zip(pool.members.tolist(), fill, strict=True):
+            served[member] = gpus
+    return served
 
 
 def turned_away(requests: Sequence[Request], services: Sequence[Service], lots: int) -> list[float]:

@@ -51,4 +51,5 @@ def merit_order_fill(spare: Floats, pooled: Floats) -> Floats:
 def pool_free(spare: Floats, pooled: Floats, offered_share: float) -> tuple[Floats, Floats]:
     """What a further tenant may take directly of each member ``(members, ...)`` and of the pool ``(...)``."""
     direct = spare - merit_order_fill(spare, pooled)
-    return direct, np.maximum(offered_share * spare.sum(axis=0) - pooled, 0.0)
+    total = np.cumsum(spare, axis=0)[-1] if len(spare) else 0.0  # in merit order: sum() adds pairwise for short queues
+    return direct, np.maximum(offered_share * total - pooled, 0.0)

@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from market.choice import ChoiceParameters, Market
+from market.clearing.pool import PoolLot
 from market.clearing.posted import ClearingParameters, Queue
 from market.reference import Request
 from market.suppliers import Suppliers, SupplierSpec, build_suppliers
@@ -161,3 +162,28 @@ def scarce_queues(draw: st.DrawFn) -> tuple[list[Request], list[float], Clearing
         unserved=draw(st.sampled_from(["next", "next", "leave"])),
     )
     return requests, capacity, parameters
+
+
+Pooled = tuple[list[Request], list[float], ClearingParameters, list[PoolLot]]
+"""Requests in order of service, GPUs by lot, thresholds, and the pools among the lots."""
+
+
+def pool(lot: int, members: list[int], share: float = 1.0) -> PoolLot:
+    """A pool's lot over members in merit order."""
+    return PoolLot(lot, np.array(members, np.int64), share)
+
+
+@st.composite
+def pooled_queues(draw: st.DrawFn) -> Pooled:
+    """Scarce queues in which some lots are pools over some others: none, one or two, of no member up to all of them."""
+    requests, capacity, parameters = draw(scarce_queues())
+    order = draw(st.permutations(range(len(capacity))))
+    pools, first = [], 0
+    for _ in range(draw(st.integers(0, 2))):
+        last = first + 1 + draw(st.integers(0, len(order)))
+        if first < len(order):
+            capacity[order[first]] = 0.0  # a pool has nothing of its own
+            share = draw(st.sampled_from([0.0, 0.5, 0.9, 1.0, 1.0]))
+            pools.append(pool(order[first], list(order[first + 1 : last]), share))
+        first = last
+    return requests, capacity, parameters, pools
