@@ -33,7 +33,7 @@ from market.tables import Tables
 from market.tenants import DemandParameters, TenantParameters, TenantRow, build_tenants
 from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
 from market.trade import Trades, clear_market
-from market.units import HOURS_PER_WEEK, TERM_NAMES, Term
+from market.units import TERM_NAMES, Term
 from market.view import MarketView, OwnBooks, OwnFinance
 from market.week import play_week
 
@@ -532,7 +532,3 @@ class MarketModel(mesa.Model):
             home=names[home] if home >= 0 else None,
             last_supplier=names[last] if last >= 0 else None,
         )
-
-    def hours_sold(self) -> float:
-        """GPU-hours that end tenants used this week."""
-        return float(self.leases.gpus.sum()) * HOURS_PER_WEEK
