@@ -324,7 +324,7 @@ def _walk(
         if service.left_h100e <= 0.0 or service.left_h100e < parameters.stop_threshold * request.wanted_h100e:
             break
         wanted_gpus = service.left_h100e / work
-        asked = min(wanted_gpus, quota)
+        asked = 0.0 if quota < parameters.skip_threshold * wanted_gpus else min(wanted_gpus, quota)
         taken = min(asked, max(free - _taken_through_the_other_channel(request, service, lot, pools), 0.0))
         if taken < parameters.skip_threshold * wanted_gpus:
             taken = 0.0

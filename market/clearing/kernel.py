@@ -109,7 +109,7 @@ def serial_walk(
             if pools:
                 room = max(room - own[1 - pooled, pool], 0.0)
             wish = left[row] / work[row, rank]
-            ask = min(wish, quota[row, rank])
+            ask = 0.0 if quota[row, rank] < skip * wish else min(wish, quota[row, rank])
             take = min(ask, room)
             if take < skip * wish:
                 take = 0.0

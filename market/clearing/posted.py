@@ -81,7 +81,8 @@ class Outcome:
 
     Attributes:
         taken_gpus: GPUs taken at each rank, ``(rows, ranks)``.
-        asked_gpus: GPUs asked at each rank that was reached, after quota, ``(rows, ranks)``.
+        asked_gpus: GPUs asked at each rank that was reached, after quota, ``(rows, ranks)``; 0 where the quota alone is
+            under the skip threshold, as such a tenant does not queue.
         left_h100e: Work not served, ``(rows,)``.
         turned_away_gpus: GPUs asked at the first choice and not free, by lot, ``(lots,)``.
         pooled_gpus: GPUs that members serve through a pool, by their own lot, ``(lots,)``.
@@ -124,7 +125,8 @@ def _propose(queue: Queue, free: Floats, lots: _Lots, parameters: ClearingParame
             break
         work = queue.work_per_gpu[every, rank]
         wanted = claims.left[every] / work
-        asked = np.minimum(wanted, queue.quota_gpus[every, rank])
+        quota = queue.quota_gpus[every, rank]
+        asked = np.where(quota < parameters.skip_threshold * wanted, 0.0, np.minimum(wanted, quota))
         room = free[lots.column[every, rank], every]
         if lots.pools:
             lot = lots.column[every, rank]

@@ -64,6 +64,15 @@ def test_a_part_fill_under_two_per_cent_of_the_need_is_passed_over(free, taken):
     assert outcome.turned_away_gpus.tolist() == [100 - free, 0]
 
 
+@pytest.mark.parametrize(("quota", "asked"), [(1.99, 0.0), (2.0, 2.0)])
+def test_a_tenant_whose_quota_is_under_the_skip_threshold_does_not_ask(quota, asked):
+    """It would pass the lot over whatever is free: counting it as turned away would invent a queue."""
+    one = Request(100.0, 100.0, (0, 1), (1.0, 1.0), (quota, np.inf))
+    outcome = cleared([one], [0.5, 1000], clearing(skip_threshold=0.02, stop_threshold=0.0))
+    assert outcome.asked_gpus.tolist() == [[asked, 100]]
+    assert outcome.turned_away_gpus.tolist() == [max(asked - 0.5, 0.0), 0]
+
+
 def test_crumbs_passed_over_by_one_tenant_are_free_for_the_next():
     outcome = cleared([request(100, (0,)), request(1, (0,))], [1.5], clearing(skip_threshold=0.02))
     assert outcome.taken_gpus.tolist() == [[0], [1]]
@@ -156,8 +165,9 @@ def faults(
             more = outcome.asked_gpus[row, place + 1 :].sum() > ROUNDING
             if parameters.unserved == "leave" and more:
                 found.append(f"tenant {row} went on although the turned away leave")
-            next_quota = one.quota_gpus[place + 1] if place + 1 < len(one.lots) else 0.0
-            if parameters.unserved == "next" and not stops and next_quota > 0 and not more:
+            least = parameters.skip_threshold * left / np.array(one.work_per_gpu[place + 1 :]) + ROUNDING
+            worth_asking = (np.array(one.quota_gpus[place + 1 :]) > least).any()
+            if parameters.unserved == "next" and not stops and worth_asking and not more:
                 found.append(f"tenant {row} still needs {left} and did not ask on: a missed trade")
         if abs(left - outcome.left_h100e[row]) > ROUNDING:
             found.append(f"tenant {row}: work served and left do not add up")
