@@ -320,7 +320,8 @@ class Accounts:
         debt = float(ledger.balance_of(Account.DEBT)[row])
         recovered = min(value_usd, debt)
         ledger.post("repossession", row, self.lender_row, recovered)
-        ledger.post("asset_disposal", row, row, float(ledger.balance_of(Account.GPUS)[row]))
+        # The list's value, not the ledger's: after years of write-downs that may lie a rounding error under zero.
+        ledger.post("asset_disposal", row, row, float(self.assets.book_by_seller(len(ledger.names))[row]))
         if value_usd > debt:
             ledger.post("scrap_sale", self.world_row, row, value_usd - debt)
         guaranteed = self._call_guarantees(model, row, debt - recovered)

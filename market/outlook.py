@@ -147,10 +147,11 @@ class OutlookMemory:
         self.best_index = 1.0
 
     def growth_per_year(self, prior: float) -> float:
-        """Growth of demand over the last quarter, per year; ``prior`` until a quarter has been seen."""
-        if len(self.demand_h100e) <= _GROWTH_MEMORY_WEEKS:
+        """Growth of demand over the last quarter, per year; ``prior`` until a quarter with demand has been seen."""
+        if len(self.demand_h100e) <= _GROWTH_MEMORY_WEEKS or self.demand_h100e[0] <= 0.0:
             return prior
-        return float(np.log(self.demand_h100e[-1] / self.demand_h100e[0])) * WEEKS_PER_YEAR / _GROWTH_MEMORY_WEEKS
+        ratio = self.demand_h100e[-1] / self.demand_h100e[0]
+        return float(np.log(ratio)) * WEEKS_PER_YEAR / _GROWTH_MEMORY_WEEKS if ratio > 0.0 else -np.inf
 
 
 def _one_year_prices(model: MarketModel, p: CapacityParameters) -> Floats:

@@ -151,11 +151,15 @@ def assert_same_tables(one: RunTables, other: RunTables, *, before_week: int | N
 
 @dataclass(frozen=True)
 class SmallWorld:
-    """A random scenario with its luck and length."""
+    """A random scenario with its luck and length; shown by what differs from the default."""
 
     scenario: Scenario
     seed: int
     weeks: int
+
+    def __repr__(self) -> str:
+        changes = {key: theirs for key, (_, theirs) in Scenario.load().differences(self.scenario).items()}
+        return f"SmallWorld({changes}, seed={self.seed}, weeks={self.weeks})"
 
     def build(self) -> MarketModel:
         """The market at its opening."""
@@ -301,10 +305,13 @@ def small_world(draw: st.DrawFn, weeks: int = 16) -> SmallWorld:
 # ------------------------------------------------------------------------------------------------ what a run shows
 
 
-def by_week(table: Columns, column: str, mask: NDArray[np.bool_] | None = None) -> Floats:
-    """Sum of a column by week, ``(weeks + 1,)``."""
+def by_week(
+    table: Columns, column: str, mask: NDArray[np.bool_] | None = None, *, last_week: int | None = None
+) -> Floats:
+    """Sum of a column by week, ``(weeks + 1,)``; up to ``last_week`` where the table may end before the run does."""
     kept = np.ones(len(table["week"]), np.bool_) if mask is None else mask
-    return np.bincount(table["week"][kept], table[column][kept].astype(np.float64), int(table["week"].max()) + 1)
+    last = int(table["week"].max()) if last_week is None else last_week
+    return np.bincount(table["week"][kept], table[column][kept].astype(np.float64), last + 1)
 
 
 def amd_gpus(tables: RunTables) -> Floats:

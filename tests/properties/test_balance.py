@@ -6,15 +6,19 @@ tables and the ledger's balances.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from market.accounts import ImbalanceError
+from market.arrays import Floats
 from market.ledger import REST_OF_WORLD, Account
 from market.model import MarketModel
 from market.units import HOURS_PER_WEEK
 from tests.worlds import (
+    RunTables,
     SmallWorld,
     book_twice,
     by_week,
@@ -30,6 +34,11 @@ from tests.worlds import (
 TOLERANCE = 1e-8
 
 
+def _total(tables: RunTables, table: str, column: str) -> Floats:
+    """Sum of a recorded column by week; sellers who are all gone leave no rows, so the market's length counts."""
+    return by_week(tables[f"{table}_week"], column, last_week=int(tables["market_week"]["week"].max()))
+
+
 def _hours_add_up(model: MarketModel) -> None:
     """Installed GPUs are sold, pooled, the developer cloud's, the vendor's, down or idle; nothing is sold twice."""
     tables = model.recorder.tables()
@@ -43,28 +52,27 @@ def _hours_add_up(model: MarketModel) -> None:
     assert (np.abs(rows["idle_gpus"] - rows["open_gpus"]) <= TOLERANCE * scale).all()
     desk = tables["desk_week"]
     assert (desk["sold_gpus"] <= desk["cap_gpus"] + TOLERANCE * np.maximum(1.0, desk["cap_gpus"])).all()
-    cloud = by_week(rows, "developer_cloud_gpus")
-    assert np.allclose(cloud, by_week(desk, "sold_gpus"), rtol=TOLERANCE, atol=TOLERANCE)
-    held = by_week(tables["segment_week"], "amd_gpus") + by_week(tables["segment_week"], "nvidia_gpus")
-    let = by_week(rows, "sold_gpus") + by_week(rows, "pool_gpus") + cloud
+    cloud = _total(tables, "seller", "developer_cloud_gpus")
+    assert np.allclose(cloud, _total(tables, "desk", "sold_gpus"), rtol=TOLERANCE, atol=TOLERANCE)
+    held = _total(tables, "segment", "amd_gpus") + _total(tables, "segment", "nvidia_gpus")
+    let = _total(tables, "seller", "sold_gpus") + _total(tables, "seller", "pool_gpus") + cloud
     assert np.allclose(held, let, rtol=TOLERANCE, atol=TOLERANCE)
 
 
 def _payments_meet(model: MarketModel, scale: float) -> None:
     """What tenants spend sellers and the desk receive; what the vendor pays for leased-back hours sellers receive."""
-    tables = model.recorder.tables()
-    book, seller, segment, desk = (tables[f"{name}_week"] for name in ("book", "seller", "segment", "desk"))
-    rent, cloud_rent = by_week(book, "rent_usd"), by_week(book, "developer_cloud_rent_usd")
+    total = partial(_total, model.recorder.tables())
+    rent, cloud_rent = total("book", "rent_usd"), total("book", "developer_cloud_rent_usd")
     pairs = {
-        "spend and rent": (by_week(segment, "spend_usd"), rent + by_week(book, "pool_usd") + cloud_rent),
-        "pool by lot and by book": (by_week(seller, "pool_revenue_usd"), by_week(book, "pool_usd")),
-        "fees paid and received": (by_week(book, "fee_usd"), by_week(book, "fee_income_usd")),
-        "rent by lot and by book": (by_week(seller, "revenue_usd"), rent),
-        "desk and vendor": (by_week(desk, "rent_usd"), cloud_rent),
-        "leaseback paid and received": (by_week(book, "leaseback_paid_usd"), by_week(book, "leaseback_usd")),
+        "spend and rent": (total("segment", "spend_usd"), rent + total("book", "pool_usd") + cloud_rent),
+        "pool by lot and by book": (total("seller", "pool_revenue_usd"), total("book", "pool_usd")),
+        "fees paid and received": (total("book", "fee_usd"), total("book", "fee_income_usd")),
+        "rent by lot and by book": (total("seller", "revenue_usd"), rent),
+        "desk and vendor": (total("desk", "rent_usd"), cloud_rent),
+        "leaseback paid and received": (total("book", "leaseback_paid_usd"), total("book", "leaseback_usd")),
     }
-    firm_rent = by_week(seller, "firm_gpus") * model.firm_lease_usd * HOURS_PER_WEEK
-    assert (by_week(book, "leaseback_usd") - firm_rent >= -TOLERANCE * scale)[1:].all(), (
+    firm_rent = total("seller", "firm_gpus") * model.firm_lease_usd * HOURS_PER_WEEK
+    assert (total("book", "leaseback_usd") - firm_rent >= -TOLERANCE * scale)[1:].all(), (
         "covers come on top of firm hours"
     )
     for name, (one, other) in pairs.items():
@@ -95,24 +103,47 @@ def _is_sound(model: MarketModel) -> None:
     _books_balance(model, scale)
 
 
+SPOT_FLOOR = 0.75 * 1.05  # of running cost: a quarter under the floor of the other terms
+MOST_OVER_FULL_COST = 20.0
+# The fastest speed worth sweeping, twice the default spread. At ten times that speed half a tight year multiplies
+# prices by a hundred, as it must.
+MILD = {"pricing.adjust_per_week": 0.2, "pricing.sku_premium_sd": 0.3}
+
+
+def _prices_in_corridor(model: MarketModel) -> None:
+    """No offer stands under the floor of spot or above twenty times what owning the GPU costs."""
+    price = model.book.price_usd[model.suppliers.third_party]
+    assert np.isfinite(price[~np.isnan(price)]).all()
+    with np.errstate(invalid="ignore"):
+        assert not (price < SPOT_FLOOR * model.running_usd[:, None] * (1.0 - 1e-12)).any(), model.week
+        assert not (price > MOST_OVER_FULL_COST * model.full_cost_usd[:, None]).any(), model.week
+
+
 def _plays_soundly(world: SmallWorld) -> None:
-    model = world.build()
+    model, values = world.build(), world.scenario.values()
+    mild = all(values[key] <= limit for key, limit in MILD.items())
     for _ in range(world.weeks):
         model.step()  # holds its own identities to the same tolerance
         assert float(model.leases.gpus.min(initial=0.0)) >= 0.0
+        if mild:
+            _prices_in_corridor(model)
     _is_sound(model)
 
 
 @given(small_world())
 @settings(max_examples=50)
-def test_money_and_hours_add_up_in_every_week_of_fifty_random_worlds(world: SmallWorld) -> None:
+def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_fifty_random_worlds(
+    world: SmallWorld,
+) -> None:
     _plays_soundly(world)
 
 
 @pytest.mark.soak
 @given(small_world(weeks=40))
 @settings(max_examples=300, derandomize=False)
-def test_money_and_hours_add_up_in_every_week_of_three_hundred_random_worlds(world: SmallWorld) -> None:
+def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_three_hundred_random_worlds(
+    world: SmallWorld,
+) -> None:
     _plays_soundly(world)
 
 
