@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,22 +11,13 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from agents.rules.capacity import CAPACITY, Buyer
-from experiments import build as builder
-from experiments.scenario import Scenario
 from market.decisions import HardwareOrder
-from market.model import MarketModel, Population
+from market.model import MarketModel
 from market.outlook import Outlook, allocate, see_outlook
-from tests.worlds import assert_same_tables, few_sellers, played, tables_of
+from tests.contracts.worlds_of_rules import arrays, ordered_by
+from tests.worlds import played
 
 every_rule = pytest.mark.parametrize("rule", CAPACITY)
-
-# Demand above capacity: somebody wants to order in every round.
-_TIGHT = {"tenants.opening_load": 1.4, "capacity.round_weeks": 2, "capacity.lead_weeks": 2}
-
-
-def _world(rule: str, changes: dict[str, Any] | None = None) -> Scenario:
-    small = {"tenants.rows": 80, "tenants.rows_per_segment_minimum": 10, "capacity.rule": rule}
-    return few_sellers({**small, **_TIGHT, **(changes or {})})
 
 
 def _buyer(model: MarketModel, row: int, seller: Any) -> Buyer:
@@ -51,7 +41,7 @@ def _outlooks(model: MarketModel) -> list[Outlook]:
 
 @pytest.fixture(scope="module")
 def model() -> MarketModel:
-    return played(_world("lifetime-margin"), seed=1, weeks=5)
+    return played(ordered_by("lifetime-margin"), seed=1, weeks=5)
 
 
 @every_rule
@@ -102,20 +92,15 @@ def test_a_seller_of_amd_gpus_alone_orders_no_nvidia_gpus(rule: str, model: Mark
                 assert not order.work_h100e[~model.sku_is_amd].any()
 
 
-def _arrays(value: Any) -> dict[str, Any]:
-    found = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
-
-
 @every_rule
 def test_a_rule_does_not_write_its_inputs(rule: str, model: MarketModel) -> None:
     for row, seller in model.sellers:
         own, buyer, outlook = model.own_books(row), _buyer(model, row, seller), _outlooks(model)[3]
         parts = (own, buyer.finance, outlook)
-        before = [{name: array.copy() for name, array in _arrays(part).items()} for part in parts]
+        before = [{name: array.copy() for name, array in arrays(part).items()} for part in parts]
         CAPACITY[rule](own, buyer, outlook, model.world.capacity)
         for part, kept in zip(parts, before, strict=True):
-            for name, array in _arrays(part).items():
+            for name, array in arrays(part).items():
                 np.testing.assert_array_equal(array, kept[name], err_msg=name)
 
 
@@ -129,35 +114,6 @@ def test_a_rule_has_no_memory_of_its_own(rule: str, model: MarketModel) -> None:
     again = CAPACITY[rule](*arguments)
     np.testing.assert_array_equal(first.work_h100e, again.work_h100e)
     np.testing.assert_array_equal(first.profit_index, again.profit_index)
-
-
-ORDERS: dict[str, Callable[[int], Any]] = {
-    "reversed": lambda agents: np.arange(agents)[::-1],
-    "shuffled": lambda agents: np.random.default_rng(0).permutation(agents),
-}
-
-
-@every_rule
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-def test_the_order_of_agents_is_irrelevant(
-    rule: str, order: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_order = tables_of(_world(rule), seed=3, weeks=8)
-    original = builder._population
-
-    def shuffled(*arguments: Any) -> Population:
-        population = original(*arguments)
-        places = order(len(population.agents))
-        return replace(population, agents=[population.agents[place] for place in places])
-
-    monkeypatch.setattr(builder, "_population", shuffled)
-    assert_same_tables(in_order, tables_of(_world(rule), seed=3, weeks=8))
-
-
-@every_rule
-def test_the_same_seed_gives_the_same_result(rule: str) -> None:
-    one, other = (tables_of(_world(rule), seed=4, weeks=8) for _ in range(2))
-    assert_same_tables(one, other)
 
 
 # ------------------------------------------------------------------------------------------------ allocation

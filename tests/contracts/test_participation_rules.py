@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,24 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.rules.participation import PARTICIPATION, LeptonParameters
-from experiments import build as builder
-from experiments.scenario import Scenario
-from market.model import MarketModel, Population
+from market.model import MarketModel
 from market.view import OwnBooks
-from tests.worlds import assert_same_tables, few_sellers, played, tables_of
+from tests.contracts.worlds_of_rules import arrays, joined_by
+from tests.worlds import played
 
 every_rule = pytest.mark.parametrize("rule", PARTICIPATION)
 
 
-def _world(rule: str, changes: dict[str, Any] | None = None) -> Scenario:
-    small = {"tenants.rows": 80, "tenants.rows_per_segment_minimum": 10}
-    pool = {"lepton.mode": rule, "lepton.open_week": 2, "lepton.review_interval_weeks": 2}
-    return few_sellers({**small, **pool, **(changes or {})})
-
-
 @pytest.fixture(scope="module")
 def model() -> MarketModel:
-    return played(_world("mandatory"), seed=1, weeks=4)
+    return played(joined_by("mandatory"), seed=1, weeks=4)
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +54,15 @@ def test_the_chance_to_join_lies_between_nothing_and_certainty(
 
 @every_rule
 def test_a_seller_under_the_quality_floor_does_not_join(rule: str) -> None:
-    model = played(_world(rule, {"lepton.quality_floor_ln": 5.0}), seed=1, weeks=4)
+    model = played(joined_by(rule, {"lepton.quality_floor_ln": 5.0}), seed=1, weeks=4)
     assert not model.pool_member.any()
     for row, seller in model.sellers:
         assert seller.join_pool(model.own_books(row), 0.5).join_probability == 0.0
 
 
 def test_no_pool_has_no_members_and_a_mandatory_one_has_every_seller_of_nvidia_gpus_above_its_floor() -> None:
-    assert not played(_world("off"), seed=1, weeks=4).pool_member.any()
-    model = played(_world("mandatory"), seed=1, weeks=4)
+    assert not played(joined_by("off"), seed=1, weeks=4).pool_member.any()
+    model = played(joined_by("mandatory"), seed=1, weeks=4)
     s = model.suppliers
     nvidia = s.third_party & s.alive & (s.available_gpus[:, ~model.sku_is_amd].sum(axis=1) > 0.0)
     floor = LeptonParameters().quality_floor_ln
@@ -93,25 +85,20 @@ def test_pressure_raises_the_chance_and_no_pressure_leaves_the_free_choice(books
     assert pressed(books, 0.2, some) > free(books, 0.2, some)
 
 
-def _arrays(value: Any) -> dict[str, Any]:
-    found = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
-
-
 @every_rule
 def test_a_rule_does_not_write_its_inputs(rule: str, model: MarketModel) -> None:
     for row, _ in model.sellers:
         own = model.own_books(row)
-        before = {name: array.copy() for name, array in _arrays(own).items()}
+        before = {name: array.copy() for name, array in arrays(own).items()}
         PARTICIPATION[rule](own, 0.4, LeptonParameters())
-        for name, array in _arrays(own).items():
+        for name, array in arrays(own).items():
             np.testing.assert_array_equal(array, before[name], err_msg=name)
 
 
 def test_an_ask_lies_between_the_floor_and_the_core_quote_and_does_not_write_its_inputs(model: MarketModel) -> None:
     for row, seller in model.sellers:
         own = model.own_books(row)
-        before = {name: array.copy() for name, array in _arrays(own).items()}
+        before = {name: array.copy() for name, array in arrays(own).items()}
         floor = seller.pricing.floor_factor * own.running_usd
         core = np.exp(own.shadow_ln - own.premium_ln - own.sku_premium_ln)
         tops = np.maximum(floor, seller.lepton.core_share * core)
@@ -120,34 +107,5 @@ def test_an_ask_lies_between_the_floor_and_the_core_quote_and_does_not_write_its
             assert (ask[own.holds] >= floor[own.holds]).all()
             assert (ask[own.holds] <= tops[own.holds] * (1.0 + 1e-12)).all()
             assert np.isnan(ask[~own.holds]).all()
-        for name, array in _arrays(own).items():
+        for name, array in arrays(own).items():
             np.testing.assert_array_equal(array, before[name], err_msg=name)
-
-
-ORDERS: dict[str, Callable[[int], Any]] = {
-    "reversed": lambda agents: np.arange(agents)[::-1],
-    "shuffled": lambda agents: np.random.default_rng(0).permutation(agents),
-}
-
-
-@every_rule
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-def test_the_order_of_agents_is_irrelevant(
-    rule: str, order: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_order = tables_of(_world(rule), seed=3, weeks=6)
-    original = builder._population
-
-    def shuffled(*arguments: Any) -> Population:
-        population = original(*arguments)
-        places = order(len(population.agents))
-        return replace(population, agents=[population.agents[place] for place in places])
-
-    monkeypatch.setattr(builder, "_population", shuffled)
-    assert_same_tables(in_order, tables_of(_world(rule), seed=3, weeks=6))
-
-
-@every_rule
-def test_the_same_seed_gives_the_same_result(rule: str) -> None:
-    one, other = (tables_of(_world(rule), seed=4, weeks=6) for _ in range(2))
-    assert_same_tables(one, other)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from agents.rules.pricing import PRICING, term_prices
-from experiments import build as builder
 from experiments.build import build
-from experiments.scenario import Scenario
-from market.model import MarketModel, Population
+from market.model import MarketModel
 from market.units import Term
 from market.view import OwnBooks, PricingLuck
-from tests.worlds import assert_same_tables, few_sellers, played, tables_of
+from tests.contracts.worlds_of_rules import arrays, priced_by, pricing_weeks
+from tests.worlds import played
 
 RULES = tuple(PRICING)
 
@@ -33,18 +31,6 @@ WORLDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _world(rule: str, changes: Mapping[str, Any] | None = None) -> Scenario:
-    """Seven sellers who all follow one rule."""
-    own = {f"pricing.{name}_rule": rule for name in ("neocloud", "marketplace", "hyperscaler")}
-    small = {"tenants.rows": 80, "tenants.rows_per_segment_minimum": 10}
-    return few_sellers({**small, **own, **(changes or {})})
-
-
-def _weeks(rule: str) -> int:
-    """Weeks to play; sellers who work out their best reply take long over one."""
-    return 1 if rule == "best-response" else 8
-
-
 def _offered(model: MarketModel) -> Any:
     """SKUs that third-party sellers hold and may offer, ``(suppliers, skus)``."""
     s = model.suppliers
@@ -54,9 +40,9 @@ def _offered(model: MarketModel) -> Any:
 @every_rule
 @pytest.mark.parametrize("changes", WORLDS.values(), ids=WORLDS.keys())
 def test_prices_are_finite_and_not_under_the_floor(rule: str, changes: Mapping[str, Any]) -> None:
-    scenario = _world(rule, changes)
+    scenario = priced_by(rule, changes)
     model = build(scenario, 1)
-    for _ in range(_weeks(rule)):
+    for _ in range(pricing_weeks(rule)):
         model.step()
         prices, held = model.book.price_usd, _offered(model)
         terms = model.suppliers.offers_term
@@ -73,47 +59,12 @@ def test_prices_are_finite_and_not_under_the_floor(rule: str, changes: Mapping[s
 
 @every_rule
 def test_nobody_sells_more_than_it_has(rule: str) -> None:
-    model = build(_world(rule, {"tenants.opening_load": 1.4}), 2)
-    for _ in range(_weeks(rule)):
+    model = build(priced_by(rule, {"tenants.opening_load": 1.4}), 2)
+    for _ in range(pricing_weeks(rule)):
         model.step()
         sold, available = model.sold_gpus(), model.listed_gpus()
         assert (sold <= available + 1e-8 * np.maximum(1.0, available)).all()
         assert (model.book.open_gpus >= 0.0).all()
-
-
-ORDERS: Mapping[str, Callable[[int], Any]] = {
-    "reversed": lambda agents: np.arange(agents)[::-1],
-    "shuffled": lambda agents: np.random.default_rng(0).permutation(agents),
-}
-
-
-@every_rule
-@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS.keys())
-def test_the_order_of_agents_is_irrelevant(
-    rule: str, order: Callable[[int], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_order = tables_of(_world(rule), seed=3, weeks=_weeks(rule))
-    original = builder._population
-
-    def shuffled(*arguments: Any) -> Population:
-        population = original(*arguments)
-        places = order(len(population.agents))
-        return replace(population, agents=[population.agents[place] for place in places])
-
-    monkeypatch.setattr(builder, "_population", shuffled)
-    assert_same_tables(in_order, tables_of(_world(rule), seed=3, weeks=_weeks(rule)))
-
-
-@every_rule
-def test_the_same_seed_gives_the_same_result(rule: str) -> None:
-    one, other = (tables_of(_world(rule), seed=4, weeks=_weeks(rule)) for _ in range(2))
-    assert_same_tables(one, other)
-
-
-def _arrays(value: Any) -> dict[str, Any]:
-    """Array fields of a value."""
-    found = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {name: array for name, array in found.items() if isinstance(array, np.ndarray)}
 
 
 def _inputs(model: MarketModel, row: int) -> tuple[OwnBooks, PricingLuck]:
@@ -123,18 +74,18 @@ def _inputs(model: MarketModel, row: int) -> tuple[OwnBooks, PricingLuck]:
 
 @every_rule
 def test_a_rule_does_not_write_its_inputs(rule: str) -> None:
-    model = played(_world(rule), seed=5, weeks=_weeks(rule))
+    model = played(priced_by(rule), seed=5, weeks=pricing_weeks(rule))
     model.open_week()
-    view_before = {name: array.copy() for name, array in _arrays(model.view).items()}
+    view_before = {name: array.copy() for name, array in arrays(model.view).items()}
     for row, seller in model.sellers:
         own, luck = _inputs(model, row)
-        before = deepcopy((_arrays(own), _arrays(luck)))
-        for array in [*_arrays(own).values(), *_arrays(luck).values()]:
+        before = deepcopy((arrays(own), arrays(luck)))
+        for array in [*arrays(own).values(), *arrays(luck).values()]:
             if array.base is None and array.flags.owndata:
                 array.setflags(write=False)  # a write would raise
         quote = seller.rule(own, model.view, luck, seller.pricing)
         term_prices(own, quote, seller.provider_class, seller.pricing)
-        for name, array in {**_arrays(own), **_arrays(luck)}.items():
+        for name, array in {**arrays(own), **arrays(luck)}.items():
             np.testing.assert_array_equal(array, {**before[0], **before[1]}[name], err_msg=name)
     for name, array in view_before.items():
         np.testing.assert_array_equal(getattr(model.view, name), array, err_msg=name)
@@ -142,7 +93,7 @@ def test_a_rule_does_not_write_its_inputs(rule: str) -> None:
 
 @every_rule
 def test_a_rule_has_no_memory_of_its_own(rule: str) -> None:
-    model = played(_world(rule), seed=6, weeks=_weeks(rule))
+    model = played(priced_by(rule), seed=6, weeks=pricing_weeks(rule))
     model.open_week()
     row, seller = model.sellers[1]
     others = [pair for pair in model.sellers if pair[0] != row]
@@ -161,7 +112,7 @@ def _arguments(model: MarketModel, row: int) -> tuple[Any, ...]:
 
 @every_rule
 def test_a_quote_is_a_number_for_every_sku_on_hand(rule: str) -> None:
-    model = played(_world(rule), seed=7, weeks=_weeks(rule))
+    model = played(priced_by(rule), seed=7, weeks=pricing_weeks(rule))
     model.open_week()
     for row, seller in model.sellers:
         own, _ = _inputs(model, row)
