@@ -10,35 +10,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from market.arrays import Bools, Floats, Ints, ratio, totals
+from market.arrays import Floats, Ints, ratio, totals
 from market.covers import Covers
 from market.decisions import CoverGrant
-from market.ledger import REST_OF_WORLD, TOLERANCE, Account, Ledger, check, subsidiary_residuals
-from market.loans import (
-    AssetBook,
-    LoanBook,
-    debt_to_capital,
-    loan_rate,
-    loan_to_value,
-    opening_book_share,
-    opening_debt,
-    opening_service,
-)
-from market.randomness import Purpose, uniform
+from market.identities import hold_rent
+from market.ledger import REST_OF_WORLD, Account, Ledger
+from market.loans import AssetBook, LoanBook
+from market.opening_books import open_books
 from market.units import HOURS_PER_WEEK, Term
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["LENDERS", "Accounts", "ImbalanceError", "hours_residual"]
+__all__ = ["LENDERS", "Accounts"]
 
 
 LENDERS = "lenders"
 _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen; assumption
-
-
-class ImbalanceError(RuntimeError):
-    """Money or hours that do not add up: a fault of the program, never of its user."""
 
 
 class Accounts:
@@ -68,84 +56,12 @@ class Accounts:
         self.last_ebitda_usd = np.zeros(len(sellers))
         self.rescued_usd = np.zeros(len(sellers))
         self.repossessed_usd = 0.0
-        self._open_books(model)
+        open_books(self, model)
 
     def _vendor_row(self, vendor: str) -> int:
         """Ledger row of a vendor; the rest of the world sells hardware of vendors that take no part."""
         found = np.flatnonzero(self.vendor_names == vendor)
         return int(self.vendor_rows[found[0]]) if len(found) else self.world_row
-
-    # -- opening -----------------------------------------------------------------------------------------------------
-
-    def _open_books(self, model: MarketModel) -> None:
-        """Opening balance sheets: GPUs at book value, debt in tranches, cash."""
-        finance, s = model.world.finance, model.suppliers
-        seller, sku = np.nonzero((s.installed_gpus > 0.0) & s.third_party[:, None])
-        firm = s.firm_gpus[seller, sku]
-        own = s.installed_gpus[seller, sku] - firm
-        self._open_assets(model, seller, sku, own, firm)
-        capital = totals(seller, own * model.capex_usd[sku], len(self.seller_rows))
-        self._open_debt(model, capital)
-        firm_capital = totals(seller, firm * model.capex_usd[sku], len(self.seller_rows))
-        cash = finance.opening_cash_share * capital
-        for row in model.tables.sellers:
-            if row.cash_usd_m is not None and row.name in self.ledger.names:
-                cash[self.ledger.index(row.name)] = row.cash_usd_m * 1e6 * row.contestable_share
-        self.ledger.post("opening_cash", self.world_row, self.seller_rows, cash)
-        self._open_firm_debt(model, firm_capital)
-        self.ledger.open_week(0)
-
-    def _open_assets(self, model: MarketModel, seller: Ints, sku: Ints, own: Floats, firm: Floats) -> None:
-        finance, age = model.world.finance, model.age_weeks[seller, sku]
-        book = own * model.capex_usd[sku] * opening_book_share(age, finance)
-        self.assets.append(seller, sku, own, book, finance.opening_depreciation_weeks)
-        new = np.flatnonzero(firm > 0.0)
-        firm_book = firm[new] * model.capex_usd[sku[new]]
-        if len(new):
-            self.assets.append(seller[new], sku[new], firm[new], firm_book, finance.depreciation_weeks)
-        self.ledger.post("opening_gpus", self.world_row, seller, book)
-        self.ledger.post("opening_gpus", self.world_row, seller[new], firm_book)
-
-    def _open_debt(self, model: MarketModel, capital: Floats) -> None:
-        finance, tables = model.world.finance, model.tables
-        rows = {row.name: row for row in tables.sellers}
-        # Entrants stand behind the sellers of the table and open without debt.
-        sellers = [rows[name] for name in self.ledger.names[: len(self.seller_rows)] if name in rows]
-        capital = capital[: len(sellers)]
-        leverage = np.array([debt_to_capital(row.vendors, row.provider_class, finance) for row in sellers])
-        reported = np.array(
-            [
-                row.debt_usd_m * 1e6 * row.contestable_share if row.gpu_debt and row.debt_usd_m is not None else np.nan
-                for row in sellers
-            ]
-        )
-        rate = np.array(
-            [
-                row.loan_rate if row.gpu_debt and row.loan_rate is not None else finance.opening_loan_rate
-                for row in sellers
-            ]
-        )
-        debt = opening_debt(capital, leverage, finance, reported)
-        debt = np.where(self._mostly_amd(model)[: len(sellers)], debt * finance.amd_debt_multiple, debt)
-        borrowers = self.seller_rows[: len(sellers)]
-        luck = uniform(model.seed, Purpose.DEBT_LIFE, 0, model.suppliers.key[borrowers])
-        payments, first = opening_service(luck, finance)
-        self.ledger.post("opening_debt", borrowers, self.lender_row, debt)
-        self.loans.append(borrowers, self.lender_row, debt, rate, payments, first)
-
-    def _mostly_amd(self, model: MarketModel) -> Bools:
-        """Sellers with at least half of their own opening GPUs from AMD."""
-        own = (model.suppliers.installed_gpus - model.suppliers.firm_gpus)[self.seller_rows]
-        return np.asarray((own[:, model.sku_is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
-
-    def _open_firm_debt(self, model: MarketModel, capital: Floats) -> None:
-        """Loans on GPUs leased back in full: as contracted as a lender counts."""
-        finance = model.world.finance
-        contracted = finance.contracted_maximum
-        debt = capital * loan_to_value(contracted, finance)
-        self.ledger.post("opening_debt", self.seller_rows, self.lender_row, debt)
-        rate, first = loan_rate(contracted, finance), finance.service_interval_weeks
-        self.loans.append(self.seller_rows, self.lender_row, debt, rate, finance.tenor_payments, first)
 
     # -- the week ----------------------------------------------------------------------------------------------------
 
@@ -269,7 +185,7 @@ class Accounts:
         Raises:
             ImbalanceError: the rent posted is not what the week's leases owe.
         """
-        self._hold_rent(model)
+        hold_rent(self, model)
         s, ledger = model.suppliers, self.ledger
         third = s.third_party
         busy = (model.sold_gpus() + model.pooled_gpus)[third] + s.firm_gpus[third]
@@ -307,126 +223,3 @@ class Accounts:
         now = ratio(self.last_ebitda_usd, service)
         memory = model.world.finance.dscr_memory
         self.dscr = np.where(np.isnan(now), self.dscr, self.dscr + memory * (np.nan_to_num(now) - self.dscr))
-
-    # -- failure -----------------------------------------------------------------------------------------------------
-
-    def repossess(self, model: MarketModel, row: int, value_usd: float) -> tuple[float, float]:
-        """Lenders take a failed seller's GPUs at ``value_usd``, call a guarantee, and write off the rest.
-
-        Returns:
-            What lenders recovered, and what a vendor's guarantee paid, USD. Value beyond the debt goes to the owners.
-        """
-        ledger = self.ledger
-        debt = float(ledger.balance_of(Account.DEBT)[row])
-        recovered = min(value_usd, debt)
-        ledger.post("repossession", row, self.lender_row, recovered)
-        # The list's value, not the ledger's: after years of write-downs that may lie a rounding error under zero.
-        ledger.post("asset_disposal", row, row, float(self.assets.book_by_seller(len(ledger.names))[row]))
-        if value_usd > debt:
-            ledger.post("scrap_sale", self.world_row, row, value_usd - debt)
-        guaranteed = self._call_guarantees(model, row, debt - recovered)
-        ledger.post("write_off", row, self.lender_row, debt - recovered)
-        accrued = float(self.loans.accrued_by_borrower(len(ledger.names))[row])
-        ledger.post("interest_write_off", row, self.lender_row, accrued)
-        self.loans.drop(row)
-        self.assets.drop(row)
-        self.covers.keep(self.covers.seller != row)
-        self.repossessed_usd += recovered
-        cash = float(ledger.cash()[row])
-        ledger.post("unpaid_bills", self.world_row, row, max(-cash, 0.0))
-        ledger.post("capital_returned", row, self.world_row, max(cash, 0.0))
-        return recovered, guaranteed
-
-    def _call_guarantees(self, model: MarketModel, row: int, loss_usd: float) -> float:
-        """Vendors pay their part of a lender's loss on a partner whose hours they cover."""
-        paid = 0.0
-        for place, vendor in zip(self.vendor_rows.tolist(), model.vendors, strict=True):
-            if vendor.covers is not None and vendor.covers.eligible[row].any():
-                usd = vendor.call_guarantee(loss_usd - paid)
-                self.ledger.post("guarantee", place, self.lender_row, usd)
-                paid += usd
-        return paid
-
-    def sell_repossessed(self, book_usd: float, buyers: Ints, price_usd: Floats) -> None:
-        """Lenders sell stored GPUs; buyers pay with owners' money."""
-        self.ledger.post("equity_in", self.world_row, buyers, price_usd)
-        self.ledger.post("asset_sale", buyers, self.lender_row, price_usd)
-        self.ledger.post("asset_disposal", self.lender_row, self.lender_row, book_usd)
-        self.repossessed_usd -= book_usd
-
-    def scrap(self, book_usd: float) -> None:
-        """Stored GPUs that nobody here can run leave the market at their book value."""
-        self.ledger.post("scrap_sale", self.world_row, self.lender_row, book_usd)
-        self.ledger.post("asset_disposal", self.lender_row, self.lender_row, book_usd)
-        self.repossessed_usd -= book_usd
-
-    def retire(self, leaving_gpus: Floats, value_usd: Floats) -> None:
-        """Retired GPUs leave the books at second-hand value."""
-        for seller, sku in np.argwhere(leaving_gpus > 0.0).tolist():
-            gpus = float(leaving_gpus[seller, sku])
-            book = self.assets.retire(seller, sku, gpus)
-            self.ledger.post("scrap_sale", self.world_row, seller, gpus * float(value_usd[seller, sku]))
-            self.ledger.post("asset_disposal", seller, seller, book)
-
-    # -- identities --------------------------------------------------------------------------------------------------
-
-    def check(self, model: MarketModel) -> None:
-        """Hold the identities of money and hours.
-
-        Raises:
-            ImbalanceError: one of them is off by more than rounding.
-        """
-        scale = max(1.0, float(self.ledger.flow_to_date.sum()))
-        agents = len(self.ledger.names)
-        books = {
-            "debt and loan book": subsidiary_residuals(
-                self.ledger, Account.DEBT, self.loans.balance_by_borrower(agents)
-            ),
-            "GPUs and asset book": subsidiary_residuals(self.ledger, Account.GPUS, self._asset_values(agents)),
-            "interest and loan book": subsidiary_residuals(
-                self.ledger, Account.INTEREST_PAYABLE, self.loans.accrued_by_borrower(agents)
-            ),
-        }
-        residuals = {"ledger": check(self.ledger)} | {
-            name: float(np.abs(residual).max()) / scale for name, residual in books.items()
-        }
-        residuals["hours"] = hours_residual(model)
-        if self.ledger.repeated:
-            raise ImbalanceError(f"week {model.week}: posted twice: {', '.join(self.ledger.repeated)}")
-        worst = max(residuals, key=lambda name: residuals[name])
-        if not residuals[worst] <= TOLERANCE:
-            raise ImbalanceError(f"week {model.week}: {worst} off by {residuals[worst]:.3g} of the flows")
-
-    def _asset_values(self, agents: int) -> Floats:
-        """Book value of GPUs by agent: fleets in tranches, and what lenders hold in store."""
-        values = self.assets.book_by_seller(agents)
-        values[self.lender_row] += self.repossessed_usd
-        return values
-
-    def _hold_rent(self, model: MarketModel) -> None:
-        """Hold rent posted against what the leases of the week imply: an hour billed twice shows here."""
-        owed = float((model.leases.gpus * model.prices_paid()).sum()) * HOURS_PER_WEEK
-        posted = sum(self.ledger.week_total(reason) for reason in ("rent", "developer_cloud_rent", "pool_rent"))
-        if abs(posted - owed) > TOLERANCE * max(1.0, float(self.ledger.flow_to_date.sum())):
-            raise ImbalanceError(f"week {model.week}: rent posted is {posted:.2f} USD, leases owe {owed:.2f} USD")
-
-
-def hours_residual(model: MarketModel) -> float:
-    """Largest breach of the hours identities, as a share of installed GPUs.
-
-    In every lot what is listed is sold, pooled or open, nothing twice; what the pool sold its members served; installed
-    GPUs are sold, pooled, used by the vendor or idle, nothing else.
-    """
-    s = model.suppliers
-    sold, listed, pooled = model.sold_gpus(), model.listed_gpus(), model.pooled_gpus
-    third = s.third_party
-    direct = np.where(third[:, None], sold + pooled, 0.0)
-    over = float(np.abs(listed - direct - model.book.open_gpus)[third].max(initial=0.0))
-    cloud_over = max(0.0, model.desk_sold_gpus() - float(s.firm_gpus.sum()))
-    pool_gap = 0.0
-    if model.pool_row >= 0:
-        pool_gap = float(np.abs(sold[model.pool_row] - pooled.sum(axis=0)).max())
-    idle = float(np.maximum(listed - direct, 0.0)[third].sum())
-    total = float(direct.sum()) + float(s.firm_gpus.sum()) + idle
-    installed = float(s.installed_gpus.sum())
-    return max(over, cloud_over, pool_gap, abs(total - installed)) / max(1.0, installed)

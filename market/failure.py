@@ -12,6 +12,7 @@ import numpy as np
 
 from market.arrays import Floats, column_medians
 from market.ledger import Account
+from market.liquidation import repossess, scrap, sell_repossessed, sell_retired
 from market.loans import FinanceParameters
 from market.suppliers import NEOCLOUD
 from market.units import HOURS_PER_YEAR, WEEKS_PER_YEAR
@@ -116,7 +117,7 @@ def _default(model: MarketModel, row: int) -> Default:
     value = float(worth.sum())
     debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
     cause = "operating loss" if accounts.last_ebitda_usd[row] < 0.0 else "debt service"
-    recovered, guaranteed = accounts.repossess(model, row, value)
+    recovered, guaranteed = repossess(accounts, model, row, value)
     share = recovered / value if value > 0.0 else 0.0
     gpus = s.installed_gpus[row].copy()
     # GPUs worth more than the debt: the part beyond it stays with the owners, who sell it out of this market.
@@ -143,7 +144,7 @@ def release_stored(model: MarketModel) -> None:
     for stored in due:
         share = _buyer_shares(model, stored.sku, model.world.finance)
         if not share.any():
-            model.accounts.scrap(stored.book_usd)
+            scrap(model.accounts, stored.book_usd)
             continue
         _take_used(model, stored, share * stored.gpus)
 
@@ -154,7 +155,7 @@ def _take_used(model: MarketModel, stored: Stored, gpus: Floats) -> None:
     age = stored.age_weeks + p.storage_weeks
     ages = np.full(len(model.base_list_usd), age)
     price = p.recovery_share * float(second_hand_value_usd(model, ages)[stored.sku]) * gpus[buyers]
-    model.accounts.sell_repossessed(stored.book_usd, buyers, price)
+    sell_repossessed(model.accounts, stored.book_usd, buyers, price)
     model.accounts.assets.append(buyers, stored.sku, gpus[buyers], price, p.opening_depreciation_weeks)
     added = np.zeros(model.suppliers.installed_gpus.shape)
     added[:, stored.sku] = gpus
@@ -190,7 +191,7 @@ def retire(model: MarketModel) -> Floats:
         tired = model.weeks_under_cost > p.retirement_patience_weeks
         leaving = np.where(tired, np.minimum(p.retirement_share * s.available_gpus, model.book.open_gpus), 0.0)
     if leaving.any():
-        model.accounts.retire(leaving, second_hand_value_usd(model, model.age_weeks))
+        sell_retired(model.accounts, leaving, second_hand_value_usd(model, model.age_weeks))
         s.installed_gpus = s.installed_gpus - leaving
         model.book.open_gpus[:] = model.book.open_gpus - leaving
     return leaving

@@ -19,6 +19,7 @@ from market.decisions import DeskOffer, PoolOffer
 from market.demand import DemandState, price_of_work_ln
 from market.failure import Default, Stored
 from market.forecast import DemandForecast, public_sample
+from market.identities import hold_identities
 from market.leases import Leases, no_leases
 from market.ledger import Account
 from market.loans import FinanceParameters, loan_to_value
@@ -278,7 +279,7 @@ class MarketModel(mesa.Model):
         self.defaults.extend(defaults)
         self._see()
         self.recorder.record(self, trades, retired_gpus, defaults)
-        self.accounts.check(self)
+        hold_identities(self.accounts, self)
 
     def tighten(self, trades: Trades) -> None:
         """Smoothed use with turned-away demand, over available GPUs."""

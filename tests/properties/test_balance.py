@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from market.accounts import ImbalanceError
 from market.arrays import Floats
+from market.identities import ImbalanceError
 from market.ledger import REST_OF_WORLD, Account
 from market.model import MarketModel
 from market.units import HOURS_PER_WEEK

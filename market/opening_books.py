@@ -1,0 +1,89 @@
+"""Opening balance sheets: GPUs at book value, debt in tranches, cash."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from market.arrays import Bools, Floats, Ints, totals
+from market.loans import debt_to_capital, loan_rate, loan_to_value, opening_book_share, opening_debt, opening_service
+from market.randomness import Purpose, uniform
+
+if TYPE_CHECKING:
+    from market.accounts import Accounts
+    from market.model import MarketModel
+
+__all__ = ["open_books"]
+
+
+def open_books(accounts: Accounts, model: MarketModel) -> None:
+    """Opening balance sheets: GPUs at book value, debt in tranches, cash."""
+    finance, s = model.world.finance, model.suppliers
+    seller, sku = np.nonzero((s.installed_gpus > 0.0) & s.third_party[:, None])
+    firm = s.firm_gpus[seller, sku]
+    own = s.installed_gpus[seller, sku] - firm
+    _open_assets(accounts, model, seller, sku, own, firm)
+    capital = totals(seller, own * model.capex_usd[sku], len(accounts.seller_rows))
+    _open_debt(accounts, model, capital)
+    firm_capital = totals(seller, firm * model.capex_usd[sku], len(accounts.seller_rows))
+    cash = finance.opening_cash_share * capital
+    for row in model.tables.sellers:
+        if row.cash_usd_m is not None and row.name in accounts.ledger.names:
+            cash[accounts.ledger.index(row.name)] = row.cash_usd_m * 1e6 * row.contestable_share
+    accounts.ledger.post("opening_cash", accounts.world_row, accounts.seller_rows, cash)
+    _open_firm_debt(accounts, model, firm_capital)
+    accounts.ledger.open_week(0)
+
+
+def _open_assets(accounts: Accounts, model: MarketModel, seller: Ints, sku: Ints, own: Floats, firm: Floats) -> None:
+    finance, age = model.world.finance, model.age_weeks[seller, sku]
+    book = own * model.capex_usd[sku] * opening_book_share(age, finance)
+    accounts.assets.append(seller, sku, own, book, finance.opening_depreciation_weeks)
+    new = np.flatnonzero(firm > 0.0)
+    firm_book = firm[new] * model.capex_usd[sku[new]]
+    if len(new):
+        accounts.assets.append(seller[new], sku[new], firm[new], firm_book, finance.depreciation_weeks)
+    accounts.ledger.post("opening_gpus", accounts.world_row, seller, book)
+    accounts.ledger.post("opening_gpus", accounts.world_row, seller[new], firm_book)
+
+
+def _open_debt(accounts: Accounts, model: MarketModel, capital: Floats) -> None:
+    finance, tables = model.world.finance, model.tables
+    rows = {row.name: row for row in tables.sellers}
+    # Entrants stand behind the sellers of the table and open without debt.
+    sellers = [rows[name] for name in accounts.ledger.names[: len(accounts.seller_rows)] if name in rows]
+    capital = capital[: len(sellers)]
+    leverage = np.array([debt_to_capital(row.vendors, row.provider_class, finance) for row in sellers])
+    reported = np.array(
+        [
+            row.debt_usd_m * 1e6 * row.contestable_share if row.gpu_debt and row.debt_usd_m is not None else np.nan
+            for row in sellers
+        ]
+    )
+    rate = np.array(
+        [row.loan_rate if row.gpu_debt and row.loan_rate is not None else finance.opening_loan_rate for row in sellers]
+    )
+    debt = opening_debt(capital, leverage, finance, reported)
+    debt = np.where(_mostly_amd(accounts, model)[: len(sellers)], debt * finance.amd_debt_multiple, debt)
+    borrowers = accounts.seller_rows[: len(sellers)]
+    luck = uniform(model.seed, Purpose.DEBT_LIFE, 0, model.suppliers.key[borrowers])
+    payments, first = opening_service(luck, finance)
+    accounts.ledger.post("opening_debt", borrowers, accounts.lender_row, debt)
+    accounts.loans.append(borrowers, accounts.lender_row, debt, rate, payments, first)
+
+
+def _mostly_amd(accounts: Accounts, model: MarketModel) -> Bools:
+    """Sellers with at least half of their own opening GPUs from AMD."""
+    own = (model.suppliers.installed_gpus - model.suppliers.firm_gpus)[accounts.seller_rows]
+    return np.asarray((own[:, model.sku_is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
+
+
+def _open_firm_debt(accounts: Accounts, model: MarketModel, capital: Floats) -> None:
+    """Loans on GPUs leased back in full: as contracted as a lender counts."""
+    finance = model.world.finance
+    contracted = finance.contracted_maximum
+    debt = capital * loan_to_value(contracted, finance)
+    accounts.ledger.post("opening_debt", accounts.seller_rows, accounts.lender_row, debt)
+    rate, first = loan_rate(contracted, finance), finance.service_interval_weeks
+    accounts.loans.append(accounts.seller_rows, accounts.lender_row, debt, rate, finance.tenor_payments, first)
