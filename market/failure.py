@@ -13,9 +13,8 @@ import numpy as np
 from market.arrays import Floats, column_medians
 from market.ledger import Account
 from market.liquidation import repossess, scrap, sell_repossessed, sell_retired
-from market.loans import FinanceParameters
+from market.loans import FinanceParameters, resale_value_usd
 from market.suppliers import NEOCLOUD
-from market.units import HOURS_PER_YEAR, WEEKS_PER_YEAR
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -58,21 +57,13 @@ class Stored:
 
 
 def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:
-    """Value of used GPUs of an age, USD; ages ``(..., skus)``.
-
-    ``(quote factor × median neocloud quote × use - running) × 8,760 × (1 - e^(-r L))/r`` with a remaining life L that
-    falls with age, within a share of capital. Source: assumption between the two published resale curves of the H100.
-    """
+    """Value of used GPUs of an age at the median neocloud quote, USD; ages ``(..., skus)``."""
     p, s = model.world.finance, model.suppliers
     members = (s.provider_class == NEOCLOUD) & s.alive
     quotes = np.where(s.installed_gpus[members] > 0.0, np.exp(s.shadow_ln[members]), np.nan)
     median = column_medians(quotes) if members.any() else np.full(len(model.base_list_usd), np.nan)
     median = np.where(np.isnan(median), model.base_list_usd, median)
-    years = np.maximum(age_weeks / WEEKS_PER_YEAR - 0.5, 0.0)
-    life = np.clip(p.resale_life_years - years / 2.0, 1.0, p.resale_life_years)
-    margin = p.resale_quote_factor * median * p.resale_use - model.running_usd
-    worth = margin * HOURS_PER_YEAR * -np.expm1(-p.resale_discount_per_year * life) / p.resale_discount_per_year
-    return np.asarray(np.clip(worth, p.resale_minimum * model.capex_usd, p.resale_maximum * model.capex_usd))
+    return resale_value_usd(median, model.running_usd, model.capex_usd, age_weeks, p)
 
 
 def fail(model: MarketModel) -> list[Default]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import model_validator
 
 from market.parameters import Parameters, parameter
-from market.units import WEEKS_PER_YEAR, per_week
+from market.units import HOURS_PER_YEAR, WEEKS_PER_YEAR, per_week
 
 __all__ = [
     "AssetBook",
@@ -30,6 +30,7 @@ __all__ = [
     "opening_book_share",
     "opening_debt",
     "opening_service",
+    "resale_value_usd",
 ]
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -198,6 +199,29 @@ def opening_book_share(age_weeks: ArrayLike, parameters: FinanceParameters) -> F
     """Book value in June 2025 over capital: linear in age, ``1 − age / opening_book_weeks``, not below a minimum."""
     share = 1.0 - np.asarray(age_weeks, dtype=np.float64) / parameters.opening_book_weeks
     return np.asarray(np.clip(share, parameters.opening_book_minimum, 1.0))
+
+
+def resale_value_usd(
+    quote_usd: ArrayLike, running_usd: ArrayLike, capex_usd: ArrayLike, age_weeks: ArrayLike, p: FinanceParameters
+) -> Floats:
+    """Value of a used GPU, USD; arguments broadcast.
+
+    ``(quote factor × quote × use - running) × 8,760 × (1 - e^(-r L))/r`` with a remaining life L that falls with age,
+    within a share of capital. Source: assumption between the two published resale curves of the H100.
+
+    Args:
+        quote_usd: what neoclouds quote on demand, USD per GPU-hour.
+        running_usd: cost of keeping it in service, USD per GPU-hour.
+        capex_usd: capital cost when new, USD.
+        age_weeks: since it was new.
+        p: finance parameters.
+    """
+    quote, running, capital = (np.asarray(usd, dtype=np.float64) for usd in (quote_usd, running_usd, capex_usd))
+    years = np.maximum(np.asarray(age_weeks) / WEEKS_PER_YEAR - 0.5, 0.0)
+    life = np.clip(p.resale_life_years - years / 2.0, 1.0, p.resale_life_years)
+    margin = p.resale_quote_factor * quote * p.resale_use - running
+    worth = margin * HOURS_PER_YEAR * -np.expm1(-p.resale_discount_per_year * life) / p.resale_discount_per_year
+    return np.asarray(np.clip(worth, p.resale_minimum * capital, p.resale_maximum * capital))
 
 
 # --- books ---------------------------------------------------------------------------------------------------------

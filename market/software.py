@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from market.throughput import throughput, vendor_index
+from market.arrays import Floats
+from market.throughput import SoftwareParameters, throughput, vendor_index
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["amd_share_of_use", "mature"]
+__all__ = ["amd_share_of_use", "lock_in_left", "mature", "next_maturity"]
 
 _AMD = 1
 
@@ -27,21 +28,38 @@ def amd_share_of_use(model: MarketModel) -> float:
     return float(sold[model.sku_is_amd].sum()) / total if total > 0.0 else 0.0
 
 
+def next_maturity(maturity: Floats, ceiling: Floats, share_of_use: float, p: SoftwareParameters) -> Floats:
+    """AMD's maturity a week later, ``(segments,)``.
+
+    Args:
+        maturity: now, CUDA = 1.
+        ceiling: what it tends to.
+        share_of_use: AMD's share of the GPUs that end tenants hold.
+        p: speed, spending, weight of use and decay.
+    """
+    use = 0.0
+    if p.use_raises_maturity:
+        use = p.maturity_use_weight * min(2.0, share_of_use / p.maturity_use_reference)
+    speed = min(1.0, p.maturity_speed * p.programme_spending * (1.0 + use))  # no step beyond the ceiling
+    gap = ceiling - maturity
+    # Where a start lies above its ceiling, nothing pulls it down but the frontier.
+    return np.asarray(np.maximum(maturity + speed * np.maximum(gap, 0.0) - p.frontier_decay * maturity, 1e-6))
+
+
+def lock_in_left(maturity: Floats, opening_maturity: Floats) -> Floats:
+    """Part of the opening lock-in that remains, ``(1 - m) / (1 - m_0)``, by segment ``(segments,)``."""
+    gap = 1.0 - opening_maturity
+    left = np.maximum(1.0 - maturity, 0.0) / np.where(gap > 0.0, gap, 1.0)
+    # Where software was as good as CUDA from the start, what locks tenants in is something else, and stays.
+    return np.where(gap > 0.0, left, 1.0)
+
+
 def mature(model: MarketModel) -> None:
     """Move AMD's maturity by segment, and with it the work that tenants get from AMD GPUs."""
     p = model.world.software
     if p.maturity_moves:
-        use = 0.0
-        if p.use_raises_maturity:
-            use = p.maturity_use_weight * min(2.0, amd_share_of_use(model) / p.maturity_use_reference)
-        speed = min(1.0, p.maturity_speed * p.programme_spending * (1.0 + use))  # no step beyond the ceiling
-        m = model.maturity[_AMD]
-        gap = model.maturity_ceiling - m
-        # Where a start lies above its ceiling, nothing pulls it down but the frontier.
-        model.maturity[_AMD] = np.maximum(m + speed * np.maximum(gap, 0.0) - p.frontier_decay * m, 1e-6)
+        share = amd_share_of_use(model) if p.use_raises_maturity else 0.0
+        model.maturity[_AMD] = next_maturity(model.maturity[_AMD], model.maturity_ceiling, share, p)
     if p.maturity_enters_choice:
         model.throughput = throughput(model.relative_work, vendor_index(model.tables.skus), model.maturity)
-        gap = 1.0 - model.opening_maturity[_AMD]
-        left = np.maximum(1.0 - model.maturity[_AMD], 0.0) / np.where(gap > 0.0, gap, 1.0)
-        # Where software was as good as CUDA from the start, what locks tenants in is something else, and stays.
-        model.lock_left = np.where(gap > 0.0, left, 1.0)
+        model.lock_left = lock_in_left(model.maturity[_AMD], model.opening_maturity[_AMD])

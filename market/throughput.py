@@ -20,7 +20,14 @@ from market.parameters import Parameters, parameter
 from market.tables import SegmentRow, Sku
 from market.units import VENDORS
 
-__all__ = ["SoftwareParameters", "maturity_start", "relative_throughput", "throughput", "vendor_index"]
+__all__ = [
+    "SoftwareParameters",
+    "link_seconds_per_gb",
+    "maturity_start",
+    "relative_throughput",
+    "throughput",
+    "vendor_index",
+]
 
 _REFERENCE = "H100"
 
@@ -49,8 +56,8 @@ def _column(rows: Sequence[Sku] | Sequence[SegmentRow], name: str) -> NDArray[np
     return np.array([getattr(row, name) for row in rows], dtype=np.float64)
 
 
-def _link_time(skus: Sequence[Sku], group_gpus: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Seconds per gigabyte exchanged in a work group, shape (segments, SKUs)."""
+def link_seconds_per_gb(skus: Sequence[Sku], group_gpus: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Seconds per gigabyte exchanged in work groups of these sizes, shape (groups, SKUs)."""
     inside = np.minimum(1, _column(skus, "domain_gpus") / group_gpus[:, None])
     return inside / _column(skus, "scaleup_gb_per_s") + (1 - inside) / _column(skus, "nic_gb_per_s")
 
@@ -66,7 +73,7 @@ def relative_throughput(skus: Sequence[Sku], segments: Sequence[SegmentRow]) -> 
         raise ValueError(f"the unit of work is the {_REFERENCE}, which is missing among {', '.join(names)}")
     base = names.index(_REFERENCE)
     rate, bandwidth, memory = (_column(skus, name) for name in ("fp8_tflops", "bandwidth_tb_per_s", "hbm_gb"))
-    link_time = _link_time(skus, _column(segments, "group_gpus"))
+    link_time = link_seconds_per_gb(skus, _column(segments, "group_gpus"))
     compute, stream, exchange, exponent = (
         _column(segments, name)[:, None]
         for name in ("compute_share", "memory_share", "communication_share", "hbm_exponent")
