@@ -1,6 +1,7 @@
-"""Write the pages that are made from the program: assumptions, tables, outcomes.
+"""Write the pages that are made from the program: assumptions, tables, outcomes, claims.
 
 ``python docs/generate.py`` rewrites them. They are committed, and a test holds them against this script.
+``python docs/generate.py out/claims`` first keeps the effects of ``neocloud experiment claims`` from that folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
 from experiments.measure.outcomes import OUTCOMES, UNITS  # noqa: E402
+from experiments.scenario import Scenario  # noqa: E402
+from experiments.study.claims import judge  # noqa: E402
+from experiments.study.effects import EFFECTS_FILE, kept_effects  # noqa: E402
+from experiments.study.evidence import Check, Claim, gather  # noqa: E402
 from market import rows  # noqa: E402
 from market.parameters import ParameterRow, parameter_rows  # noqa: E402
 
@@ -200,20 +205,95 @@ def outcomes() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+# ------------------------------------------------------------------------------------------------ claims
+
+
+def _figure(value: float | None, unit: str = "") -> str:
+    """A measured value as people read it."""
+    if value is None:
+        return "–"
+    return f"{100 * value:.1f} %" if unit == "share" else f"{value:.2f}"
+
+
+def _accord(check: Check) -> str:
+    """The bounds of a check, in words."""
+    if check.low is None:
+        return f"at most {check.high:.3f}"
+    return f"at least {check.low:.3f}" if check.high is None else f"{check.low:.3f} to {check.high:.3f}"
+
+
+def _claim(claim: Claim) -> str:
+    """The section of one claim: text, reason, checks, sources."""
+    checks = [
+        [
+            check.label + (" (later)" if check.later else ""),
+            f"{check.measured:.3f}" + (f" ± {check.half_width:.3f}" if check.half_width else ""),
+            _accord(check),
+            "yes" if check.agrees else "no",
+        ]
+        for check in claim.checks
+    ]
+    return "\n\n".join(
+        [
+            f"## {claim.claim}",
+            f"**{claim.verdict.capitalize()}.** {claim.why}",
+            _table(["check", "measured", "in accord", "agrees"], checks),
+            "Sources: " + ", ".join(map(_link, claim.sources)) + f". Name: `{claim.name}`.",
+        ]
+    )
+
+
+def claims() -> str:
+    """The page of the claims of June 2025 and what became of them."""
+    evidence = gather(Scenario.load())
+    judged = judge(evidence)
+    head = ["claim", "claimed", "measured", "unit", "verdict"]
+    body = [
+        [one.claim, _figure(one.claimed, one.unit), _figure(one.measured, one.unit), one.unit, one.verdict]
+        for one in judged
+    ]
+    parts = [
+        _NOTICE,
+        "# Claims of June 2025",
+        "This project starts from an article of June 2025 on AMD's chips, software and rental market. Here its claims "
+        "stand, in our words, beside what the tables and functions of this project give. `neocloud claims` prints them "
+        "for any scenario.",
+        "A verdict follows from checks, each a measured value and bounds within which it is in accord with the claim. "
+        "*Holds*: all checks agree. *Holds in part*: some do. *Does not hold*: none does. *Dated*: all checks of the "
+        "time of the claim agree, a later one does not. Claims, tolerances and their sources are rows of "
+        "`market/data/claims.csv`. In accord with the tables of this project is not the same as true: where a figure "
+        "is an assumption or a placeholder, the text says so.",
+        _table(head, body),
+        *map(_claim, judged),
+    ]
+    if evidence.effects is not None:
+        parts += [
+            "## Where the simulated effects come from",
+            "The last two claims rest on `neocloud experiment claims`: three arms (everything on, Lepton off, no "
+            "leaseback), the same seeds in each, differences within a seed. What is used of them is kept in "
+            f"[claims_effects.csv](data/{EFFECTS_FILE.name}), made by the program `{evidence.effects.program[:12]}` "
+            f"from the design `{evidence.effects.design[:12]}`; `python docs/generate.py out/claims` keeps them anew.",
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
 def pages() -> dict[Path, str]:
     """Every generated page by its file."""
     return {
         DOCS / "background" / "assumptions.md": assumptions(),
         DOCS / "reference" / "tables.md": tables(),
         DOCS / "reference" / "outcomes.md": outcomes(),
+        DOCS / "background" / "claims.md": claims(),
     }
 
 
-def main() -> None:
-    """Rewrite the generated pages."""
+def main(folders: Sequence[str]) -> None:
+    """Rewrite the generated pages; a folder is that of the experiment on claims, whose effects are kept first."""
+    for folder in folders:
+        EFFECTS_FILE.write_text(kept_effects(Path(folder)), encoding="utf-8")
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

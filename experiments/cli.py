@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from experiments import commands_study
 from experiments.engine.errors import ScenarioError, StoreError
 
 if TYPE_CHECKING:
@@ -310,3 +311,8 @@ def _loaded(scenario: str, assignments: Sequence[str]) -> Scenario:
     from experiments.scenario import Scenario
 
     return Scenario.load(scenario).with_text(assignments)
+
+
+# ------------------------------------------------------------------------------------------------ answers without a run
+
+commands_study.add_to(_neocloud, [_set_option, _format_option])
