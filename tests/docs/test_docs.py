@@ -102,6 +102,7 @@ def test_a_how_to_works_from_top_to_bottom(
 
 def test_the_promised_how_tos_are_there() -> None:
     wanted = {"add-a-chip", "add-a-seller", "write-a-pricing-rule", "bring-your-own-fleet", "write-a-scenario"}
+    wanted |= {"know-your-costs"}
     assert wanted <= {page.stem for page in HOW_TOS}
 
 
