@@ -37,7 +37,7 @@ def add_to(group: click.Group, options: Iterable[Callable[[Any], Any]]) -> None:
 # ------------------------------------------------------------------------------------------------ values
 
 
-def _number(allowed: str, low: float, high: float = math.inf) -> Callable[..., float | None]:
+def _number(allowed: str, low: float, high: float) -> Callable[..., float | None]:
     """Reads a finite number within bounds; others, percent and currency signs are refused with what may be meant."""
 
     def within(number: float) -> bool:
@@ -65,15 +65,21 @@ def _float(text: str) -> float:
 
 
 _share = _number("a share 0 to 1", 0.0, 1.0)
-_usd = _number("a price in USD per GPU-hour, at least 0", 0.0)
-_gpus = _number("a number of GPUs, at least 1", 1.0)
+_usd = _number("a price in USD per GPU-hour, 0 to 10,000", 0.0, 1e4)
+_gpus = _number("a number of GPUs, 1 to 100 million", 1.0, 1e8)
 
 
 def _loaded(scenario: str, assignments: Sequence[str]) -> tuple[Scenario, Tables]:
     from experiments.scenario import Scenario
+    from market.throughput import relative_throughput
 
     chosen = Scenario.load(scenario).with_text(assignments)
-    return chosen, chosen.tables()
+    tables = chosen.tables()
+    try:
+        relative_throughput(tables.skus, tables.segments)
+    except ValueError as error:
+        raise ScenarioError(f"scenario {chosen.name}, table hardware: {error}") from None
+    return chosen, tables
 
 
 def _sku(name: str, tables: Tables, vendor: str = "") -> Sku:

@@ -143,6 +143,7 @@ CHANGED: dict[str, tuple[Evidence, Verdict]] = {
     "rack_scale, dearer MI400": (under({"data.hardware.MI400.capex_usd": 93_000}), "holds"),
     "domain_256, a small variant in use": (under({"data.hardware.MI500.domain_gpus": 128}), "does not hold"),
     "rocm7, a modest claim": (with_fact("rocm7.claimed_ratio", 1.8), "holds"),
+    "rocm7, a gain as claimed": (with_fact("rocm7.reported_gain", 3.2), "holds in part"),
     "rocm7, a poorer start": (under({"software.pre_training_start": 0.27}), "holds in part"),
     "lepton, sellers order AMD": (with_effects({"amd_shipment_share": (0.02, 0.01, 0.03)}), "holds"),
     "lepton, no squeeze and no door": (

@@ -12,6 +12,7 @@ import pytest
 
 from experiments import cli
 
+ROOT = Path(__file__).parents[3]
 Call = Callable[..., tuple[int, str, str]]
 
 
@@ -105,15 +106,15 @@ def test_a_claim_is_judged_under_the_scenario_given(neocloud: Call) -> None:
         (["break-even", "H100", "--utilisation", "full"], "full: a share 0 to 1"),
         (
             ["break-even", "H100", "--price", "$2.50"],
-            "$2.50: a price in USD per GPU-hour, at least 0; did you mean 2.5?",
+            "$2.50: a price in USD per GPU-hour, 0 to 10,000; did you mean 2.5?",
         ),
-        (["break-even", "H100", "--price", "inf"], "inf: a price in USD per GPU-hour, at least 0"),
+        (["break-even", "H100", "--price", "inf"], "inf: a price in USD per GPU-hour, 0 to 10,000"),
         (["break-even", "H100", "--price", "2", "--loan"], "--loan and --fall need both --price and --utilisation"),
         (["break-even", "H100", "--price", "2", "--utilisation", "1", "--fall", "20"], "did you mean 0.2?"),
-        (["break-even", "H100", "--gpus", "0"], "0: a number of GPUs, at least 1"),
+        (["break-even", "H100", "--gpus", "0"], "0: a number of GPUs, 1 to 100 million"),
         (["threshold", "--amd", "H200"], "H200: no AMD SKU of the hardware table"),
         (["threshold", "--nvidia", "H20"], "H20: no Nvidia SKU of the hardware table; nearest: H200"),
-        (["threshold", "--price", "nan"], "nan: a price in USD per GPU-hour, at least 0"),
+        (["threshold", "--price", "nan"], "nan: a price in USD per GPU-hour, 0 to 10,000"),
         (["threshold", "--set", "choice.utility=linear"], "threshold needs 'log'"),
         (["treshold"], "did you mean 'threshold'?"),
         (["claims", "--format", "xml"], "--format"),
@@ -124,3 +125,17 @@ def test_bad_input_is_one_line_and_exit_code_two(neocloud: Call, arguments: list
     assert (code, output) == (2, "")
     assert told in complaints
     assert complaints.count("\n") == 1
+
+
+def test_hardware_without_the_unit_of_work_is_refused(neocloud: Call) -> None:
+    text = (ROOT / "market" / "data" / "hardware.csv").read_text(encoding="utf-8")
+    Path("mine.csv").write_text(text.replace("\nH100,", "\nH101,"), encoding="utf-8")
+    fleets = "seller,sku,gpus,vintage,term_split_on_demand,term_split_4w,term_split_52w,term_split_156w,utilisation"
+    row = "Lambda,H101,100,2024-03,1,0,0,0,1,2025-06,assumption,assumption"
+    Path("fleets.csv").write_text(f"{fleets},as_of,source,confidence\n{row}\n", encoding="utf-8")
+    Path("none.csv").write_text("seller,sku,week,gpus,as_of,source,confidence,note\n", encoding="utf-8")
+    files = {"hardware": "mine.csv", "fleets": "fleets.csv", "deliveries": "none.csv"}
+    replaced = [text for name, file in files.items() for text in ("--set", f"data.{name}={file}")]
+    code, output, complaints = neocloud("tco", *replaced)
+    assert (code, output) == (2, "")
+    assert "table hardware: the unit of work is the H100, which is missing" in complaints
