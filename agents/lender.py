@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mesa
 
@@ -28,6 +28,11 @@ class Lender(mesa.Agent):
         super().__init__(model)
         self.name = name
         self.finance = finance
+
+    def adopt(self, section: str, name: str, value: Any, week: int) -> None:
+        """Take on a policy from a week on: other terms for new loans."""
+        if section == "finance":
+            self.finance = self.finance.changed(name, value)
 
     def offer(self, application: LoanApplication) -> LoanOffer:
         """The loan offered on an application."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mesa
 import numpy as np
 
 from agents.rules.capacity import Buyer, CapacityRule
-from agents.rules.participation import LeptonParameters, ParticipationRule
+from agents.rules.participation import PARTICIPATION, LeptonParameters, ParticipationRule
 from agents.rules.pricing import PricingParameters, PricingRule, Quote, term_prices
 from market.arrays import Floats
 from market.decisions import HardwareOrder, LoanApplication, PoolDecision, PriceChange
@@ -52,6 +52,15 @@ class Seller(mesa.Agent):
         self.participation, self.lepton = participation
         self.capacity_rule, self.capacity = capacity
         self.memory: Floats | None = None
+
+    def adopt(self, section: str, name: str, value: Any, week: int) -> None:
+        """Take on a policy from a week on: other terms of the pool, another view of orders."""
+        if section == "lepton":
+            self.lepton = self.lepton.changed(name, value)
+            if name == "mode":
+                self.participation = PARTICIPATION[self.lepton.mode]
+        if section == "capacity":
+            self.capacity = self.capacity.changed(name, value)
 
     def open_prices(self, own: OwnBooks) -> Floats:
         """Posted prices of the opening at its list prices and tightness, ``(skus, terms)``."""

@@ -18,6 +18,7 @@ from agents.vendor.pool import LEPTON, LeptonPool
 from agents.vendor.vendor import Vendor
 from market.accounts import LENDERS
 from market.arrays import Bools, Floats
+from market.events import in_order
 from market.model import AgentBuilder, MarketModel, Population, PricingState, World
 from market.opening import entrant_specs, firm_gpus_by_partner, seller_specs
 from market.rows import EntrantRow, SellerRow
@@ -62,6 +63,7 @@ def _world(scenario: Scenario, tables: Tables) -> World:
         capacity=scenario.capacity,
         roadmap=scenario.roadmap,
         pricing=state,
+        events=tuple(in_order(scenario.events).values()),
     )
 
 
@@ -150,7 +152,6 @@ def _sellers(scenario: Scenario, tables: Tables) -> list[AgentBuilder]:
 
 def _vendors(scenario: Scenario, tables: Tables, suppliers: list[SupplierSpec]) -> list[AgentBuilder]:
     sku = tables.sku_index[scenario.developer_cloud.sku]
-    software = scenario.software
     amd_covers, nvidia_covers = _leaseback(scenario, tables, suppliers), _buyback(scenario, tables, suppliers)
     return [
         lambda model: Vendor(
@@ -159,7 +160,7 @@ def _vendors(scenario: Scenario, tables: Tables, suppliers: list[SupplierSpec]) 
             developer_cloud=DeveloperCloud(sku, scenario.developer_cloud),
             covers=amd_covers,
             guarantee=Guarantee(scenario.backstop),
-            programme_usd_per_week=software.programme_usd_per_week * software.programme_spending,
+            software=scenario.software,
         ),
         lambda model: Vendor(model, "Nvidia", pool=LeptonPool(scenario.lepton), covers=nvidia_covers),
     ]
@@ -182,6 +183,7 @@ def _leaseback(scenario: Scenario, tables: Tables, suppliers: list[SupplierSpec]
         for spec in suppliers
     ]
     return CoverDesk(
+        section="leaseback",
         share=terms.share,
         opening_factor=terms.opening_factor,
         eligible=_eligible(tables, chosen, "amd"),
@@ -199,6 +201,7 @@ def _buyback(scenario: Scenario, tables: Tables, suppliers: list[SupplierSpec]) 
     terms = scenario.buyback
     reference = tables.skus[tables.sku_index[_BUYBACK_REFERENCE]].capex_usd
     return CoverDesk(
+        section="buyback",
         share=terms.share,
         opening_factor=1.0,
         eligible=_eligible(tables, [spec.provider_class == "neocloud" for spec in suppliers], "nvidia"),

@@ -14,6 +14,11 @@ A scenario file (TOML) names the scenario it extends and only what differs::
     [data.hardware.MI355X]
     capex_usd = 42000                   # one cell
 
+    [events.recession]                  # what happens in a week
+    kind = "demand"
+    week = 26
+    size = -0.3
+
 The file beats the scenario it extends, ``--set section.key=value`` beats the file. Whatever is wrong is said in one
 line: where, key, value, what is allowed, the nearest valid name.
 """
@@ -28,10 +33,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import tomli_w
-from pydantic import BaseModel, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from agents.rules.capacity import CAPACITY
@@ -40,9 +45,12 @@ from agents.rules.pricing import PRICING, PricingParameters
 from agents.vendor.developer_cloud import DeveloperCloudParameters
 from agents.vendor.leaseback import BackstopParameters, BuybackParameters, LeasebackParameters
 from experiments.engine.errors import ScenarioError, nearest
+from experiments.entries import Cell, Entry, bounds, cell_from_text
+from experiments.events import check_names, event_cells, event_from_text, read_events, typed_policy
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
+from market.events import Event, PolicyChange, in_order
 from market.loans import FinanceParameters
 from market.outlook import CapacityParameters, RoadmapParameters
 from market.parameters import Parameters
@@ -53,9 +61,6 @@ from market.throughput import SoftwareParameters
 __all__ = ["DEFAULT_SCENARIO", "Cell", "Scenario", "ScenarioError", "read_toml", "scenario_names"]
 
 DEFAULT_SCENARIO = "baseline-2025"
-
-Cell = float | int | bool | str
-"""A value that TOML can hold in one cell."""
 
 _LABELS = ("name", "extends", "description", "source")  # say what a scenario is, change nothing in a run
 _ASSIGNMENT = re.compile(r"\+(?=[A-Za-z_][\w.]*[^+=]*=)")  # the plus of NAME+key=value, not that of 1e+3
@@ -111,6 +116,16 @@ class Scenario(Parameters):
     roadmap: RoadmapParameters = RoadmapParameters()
     buyback: BuybackParameters = BuybackParameters()
     backstop: BackstopParameters = BackstopParameters()
+    events: dict[str, Event] = Field(default_factory=dict, description="dated events by name")
+
+    @field_validator("events")
+    @classmethod
+    def _policies_are_typed(cls, events: dict[str, Event]) -> dict[str, Event]:
+        """The value of a policy is held to the field that it changes, and takes its type."""
+        return {
+            name: typed_policy(name, event, _fields()) if isinstance(event, PolicyChange) else event
+            for name, event in sorted(events.items())
+        }
 
     @model_validator(mode="after")
     def _rules_exist(self) -> Scenario:
@@ -135,6 +150,21 @@ class Scenario(Parameters):
                 f"developer_cloud.cap_gpus = {desk.cap_gpus:g}: more than are leased back; "
                 f"allowed: 0 to developer_cloud.firm_gpus = {desk.firm_gpus:g} GPUs"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _policies_fit(self) -> Scenario:
+        """After each policy the parameters are a scenario that could stand in a file."""
+        now = {name: value for name, value in self if name != "events"}
+        for name, event in in_order(self.events).items():
+            if isinstance(event, PolicyChange):
+                section, _, field = event.key.partition(".")
+                try:
+                    now[section] = now[section].changed(field, event.value)
+                    Scenario.model_validate(now)
+                except ValidationError as error:
+                    message = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+                    raise ValueError(f"events.{name}.value = {event.value!r} for {event.key}: {message}") from None
         return self
 
     @classmethod
@@ -163,7 +193,7 @@ class Scenario(Parameters):
         scenario = self.with_text(assignments).with_(changes or {})
         return scenario if weeks is None else scenario.with_({"weeks": weeks}, "--weeks")
 
-    def _entries(self) -> dict[str, _Entry]:
+    def _entries(self) -> dict[str, Entry]:
         return {key: (value, f"scenario {self.name}", Path.cwd()) for key, value in self.values().items()}
 
     def values(self) -> dict[str, Cell]:
@@ -172,6 +202,8 @@ class Scenario(Parameters):
         for name, value in self:
             if isinstance(value, DataChoice):
                 found |= value.keys()
+            elif name == "events":
+                found |= event_cells(value)
             elif isinstance(value, BaseModel):
                 found |= {f"{name}.{key}": cell for key, cell in value}
             else:
@@ -215,20 +247,22 @@ class Scenario(Parameters):
         if sku not in tables.sku_index:
             known = nearest(sku, tables.sku_index)
             raise ScenarioError(f"scenario {self.name}: developer_cloud.sku = {sku!r}: no such SKU in hardware{known}")
+        for wrong in check_names(self.events, tables):
+            raise ScenarioError(f"scenario {self.name}: {wrong}")
         return tables
 
 
 # ------------------------------------------------------------------------------------------------ keys and fields
 
-_Entry = tuple[Any, str, Path]  # value, origin for messages, folder that file names are relative to
-
 
 @cache
 def _fields() -> dict[str, FieldInfo]:
-    """Field of each dotted key that a scenario knows, data apart."""
+    """Field of each dotted key that a scenario knows, data and events apart."""
     found: dict[str, FieldInfo] = {}
     for name, field in Scenario.model_fields.items():
         section = field.annotation
+        if name == "events":
+            continue
         if isinstance(section, type) and issubclass(section, BaseModel):
             if section is not DataChoice:
                 found |= {f"{name}.{key}": inner for key, inner in section.model_fields.items()}
@@ -239,23 +273,6 @@ def _fields() -> dict[str, FieldInfo]:
 
 def _sections() -> set[str]:
     return {key.partition(".")[0] for key in _fields() if "." in key}
-
-
-def _bounds(field: FieldInfo) -> str:
-    """What a field allows, in words: ``0 to 1 share``, ``true or false``, ``fixed, partners-median``."""
-    unit = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
-    low = next((limit.ge for limit in field.metadata if hasattr(limit, "ge")), None)
-    high = next((limit.le for limit in field.metadata if hasattr(limit, "le")), None)
-    if choices := get_args(field.annotation):
-        return ", ".join(map(str, choices))
-    if field.annotation is bool:
-        return "true or false"
-    if field.annotation is str:
-        return f"a text ({unit})" if unit else "a text"
-    kind = "a whole number" if field.annotation is int else "a number"
-    span = f" from {low:.15g} to {high:.15g}" if low is not None and high is not None else ""
-    at_least = f" of at least {low:.15g}" if low is not None and high is None else ""
-    return f"{kind}{span}{at_least} {unit}".rstrip()
 
 
 def _unknown_key(key: str, where: str) -> ScenarioError:
@@ -273,7 +290,9 @@ def _parsed(assignment: str, where: str) -> tuple[str, Any]:
     if not equals or not key:
         raise ScenarioError(f"{where}: {assignment!r} is not of the form section.key=value")
     if key.startswith("data."):
-        return key, text if key.count(".") == 1 else _cell(text)
+        return key, text if key.count(".") == 1 else cell_from_text(text)
+    if key.startswith("events."):
+        return key, event_from_text(key, text)
     if key not in _fields():
         raise _unknown_key(key, where)
     try:
@@ -287,16 +306,6 @@ def _adapter(key: str) -> TypeAdapter[Any]:
     """Reads a text as the type of a field."""
     kind: Any = _fields()[key].annotation
     return TypeAdapter(kind)
-
-
-def _cell(text: str) -> Cell:
-    """The value of a cell written as text: a number where it reads as one."""
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 # ------------------------------------------------------------------------------------------------ reading and building
@@ -331,7 +340,7 @@ def _located(reference: str, folder: Path) -> Path:
     raise ScenarioError(f"unknown scenario {reference!r}{nearest(reference, scenario_names())}")
 
 
-def _resolved(reference: str, folder: Path | None = None, chain: tuple[Path, ...] = ()) -> dict[str, _Entry]:
+def _resolved(reference: str, folder: Path | None = None, chain: tuple[Path, ...] = ()) -> dict[str, Entry]:
     """Entries of a scenario file over those of what it extends."""
     path = _located(reference, folder or Path.cwd())
     if path in chain:
@@ -346,11 +355,11 @@ def _resolved(reference: str, folder: Path | None = None, chain: tuple[Path, ...
     return {**base, **named, **own}
 
 
-def _flattened(raw: Mapping[str, Any], where: str, folder: Path) -> Iterator[tuple[str, _Entry]]:
-    """Dotted keys of a parsed file; below ``data`` as deep as it goes."""
+def _flattened(raw: Mapping[str, Any], where: str, folder: Path) -> Iterator[tuple[str, Entry]]:
+    """Dotted keys of a parsed file; below ``data`` and ``events`` as deep as it goes."""
     for name, value in raw.items():
-        if name == "data" and isinstance(value, dict):
-            yield from (("data." + key, (cell, where, folder)) for key, cell in _leaves(value))
+        if name in ("data", "events") and isinstance(value, dict):
+            yield from ((f"{name}.{key}", (cell, where, folder)) for key, cell in _leaves(value))
         elif isinstance(value, dict) and name in _sections():
             yield from ((f"{name}.{key}", (cell, where, folder)) for key, cell in value.items())
         else:
@@ -366,18 +375,21 @@ def _leaves(tree: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Sections from dotted keys. A cell keeps its row's name in one piece: it may hold dots of its own."""
+    """Sections and events from dotted keys. A cell keeps its row's name in one piece: it may hold dots of its own."""
     tree: dict[str, Any] = {}
     for key, value in values.items():
         section, _, name = key.partition(".")
-        if name:
+        if section == "events":
+            event, _, field = name.partition(".")
+            tree.setdefault(section, {}).setdefault(event, {})[field] = value
+        elif name:
             tree.setdefault(section, {})[name] = value
         else:
             tree[section] = value
     return tree
 
 
-def _data(entries: Mapping[str, _Entry]) -> DataChoice:
+def _data(entries: Mapping[str, Entry]) -> DataChoice:
     """Files and cells among the entries; file names become absolute."""
     chosen, cells = {}, {}
     for key, (value, where, folder) in entries.items():
@@ -396,27 +408,28 @@ def _data(entries: Mapping[str, _Entry]) -> DataChoice:
     return DataChoice(files=chosen, cells=cells)
 
 
-def _build(entries: Mapping[str, _Entry]) -> Scenario:
+def _build(entries: Mapping[str, Entry]) -> Scenario:
     """The scenario of the entries; the first thing wrong is told with its origin."""
-    plain = {key: entry for key, entry in entries.items() if not key.startswith("data.")}
+    plain = {key: entry for key, entry in entries.items() if not key.startswith(("data.", "events."))}
     for key, (_, where, _folder) in plain.items():
         if key not in _fields():
             raise _unknown_key(key, where)
     tree = _nested({key: value for key, (value, _, _) in plain.items()})
     data = _data({key: entry for key, entry in entries.items() if key.startswith("data.")})
+    events = read_events({key: entry for key, entry in entries.items() if key.startswith("events.")})
     try:
-        return Scenario.model_validate({**tree, "data": data})
+        return Scenario.model_validate({**tree, "data": data, "events": events})
     except ValidationError as error:
-        raise _explained(error, plain) from None
+        raise _explained(error, entries) from None
 
 
-def _explained(error: ValidationError, entries: Mapping[str, _Entry]) -> ScenarioError:
+def _explained(error: ValidationError, entries: Mapping[str, Entry]) -> ScenarioError:
     """The first problem of a refused scenario in one line."""
     problem = error.errors(include_url=False)[0]
     key = ".".join(map(str, problem["loc"]))
     if key not in entries or key not in _fields():  # a rule over several keys speaks for itself
         message = problem["msg"].removeprefix("Value error, ")
-        origins = [where for name, (_, where, _) in entries.items() if name in message]
+        origins = [where for name, (_, where, _) in entries.items() if "." in name and name in message]
         return ScenarioError(f"{min(origins, key=lambda where: where.startswith('scenario '), default=key)}: {message}")
     value, where, _ = entries[key]
-    return ScenarioError(f"{where}: {key} = {value!r}; allowed: {_bounds(_fields()[key])}")
+    return ScenarioError(f"{where}: {key} = {value!r}; allowed: {bounds(_fields()[key])}")

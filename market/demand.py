@@ -1,7 +1,7 @@
 """Demand: how much work tenants want this week, and who has learned to run on AMD.
 
-``wanted_j = size_j × exp(G_t + A_t + a_jt - elasticity × (I_gt - I_g0))`` with growth G, a common state A, the tenant's
-own state a, and I the smoothed price of a unit of work in the tenant's segment.
+``wanted_j = size_j × exp(G_t + E_gt + A_t + a_jt - elasticity × (I_gt - I_g0))`` with growth G, dated changes E, a
+common state A, the tenant's own state a, and I the smoothed price of a unit of work in the tenant's segment.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from market.units import Term
 
 if TYPE_CHECKING:
     from market.model import MarketModel
+    from market.tenants import DemandParameters
 
 __all__ = ["DemandState", "move_demand", "price_of_work_ln"]
 
@@ -26,12 +27,25 @@ _MARKET = 0  # agent key of draws that belong to nobody
 
 
 class DemandState:
-    """Common state of demand and the price index that wanted work answers to, by segment."""
+    """Common state of demand, dated changes of it, and the price index that wanted work answers to, by segment.
+
+    Attributes:
+        common_ln: Common state, ln.
+        shift_ln: Dated changes of the week, ln ``(segments,)``.
+        growth_offset_ln: What keeps the level of growth where a policy gave it another rate, ln.
+        price_ln: Smoothed price of a unit of work, ln USD ``(segments,)``; ``opening_price_ln`` that of week 0.
+    """
 
     def __init__(self, price_of_work: Floats) -> None:
         self.common_ln = 0.0
+        self.shift_ln = np.zeros(len(price_of_work))
+        self.growth_offset_ln = 0.0
         self.price_ln = price_of_work.copy()
         self.opening_price_ln = price_of_work.copy()
+
+    def growth_ln(self, parameters: DemandParameters, week: int) -> float:
+        """Cumulated growth of wanted work from week 0 to ``week``, ln."""
+        return parameters.growth_ln(week) + self.growth_offset_ln
 
 
 def price_of_work_ln(model: MarketModel) -> Floats:
@@ -65,9 +79,8 @@ def move_demand(model: MarketModel) -> None:
     tenants.own_demand_ln = p.own_persistence * tenants.own_demand_ln + p.own_sd * shock
     state.price_ln += p.price_smoothing * (price_of_work_ln(model) - state.price_ln)
     answer = -p.intensive_elasticity * (state.price_ln - state.opening_price_ln)
-    level = (
-        p.growth_ln(week) + p.shock_ln(week) + state.common_ln + answer[tenants.segment] - p.own_stationary_sd**2 / 2
-    )
+    outside = state.growth_ln(p, week) + state.shift_ln + state.common_ln
+    level = (outside + answer)[tenants.segment] - p.own_stationary_sd**2 / 2
     now = tenants.size_h100e * np.exp(level + tenants.own_demand_ln)
     tenants.recent_h100e[week % len(tenants.recent_h100e)] = now
     # Without the mean, long terms ratchet: they would be bought at every peak and held through every trough.

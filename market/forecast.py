@@ -73,7 +73,9 @@ class DemandForecast:
         self.outside = outside_utility(tenants, rows, choice) / self.scale
         supplier, sku = np.divmod(self.lots, len(model.tables.skus))
         work = model.throughput[tenants.segment[rows][:, None], sku]
-        scale = (tenants.size_h100e * tenants.weight)[rows] * np.exp(model.world.demand.growth_ln(model.week))
+        scale = (tenants.size_h100e * tenants.weight)[rows] * np.exp(
+            model.demand.growth_ln(model.world.demand, model.week)
+        )
         self.gpus = scale[:, None] / work
         self.work_per_gpu = work
         fixed = model.leases.keep(model.leases.term >= Term.FOUR_WEEKS).gpus_by_lot(model.book.open_gpus.size)

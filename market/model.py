@@ -17,6 +17,7 @@ from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
 from market.decisions import DeskOffer, PoolOffer
 from market.demand import DemandState, price_of_work_ln
+from market.events import Event
 from market.failure import Default, Stored
 from market.forecast import DemandForecast, public_sample
 from market.identities import hold_identities
@@ -70,7 +71,7 @@ class PricingState:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Everything the market needs that is not an agent's strategy."""
+    """Everything the market needs that is not an agent's strategy; events in the order in which they apply."""
 
     tables: Tables
     tenants: TenantParameters
@@ -83,6 +84,7 @@ class World:
     capacity: CapacityParameters
     roadmap: RoadmapParameters
     pricing: PricingState
+    events: Sequence[Event] = ()
 
 
 AgentBuilder = Callable[["MarketModel"], mesa.Agent]
@@ -153,10 +155,7 @@ class MarketModel(mesa.Model):
         self.sku_is_amd = np.array([sku.vendor == "amd" for sku in skus])
         self.base_list_usd = np.array([sku.base_list_usd_per_gpu_hour for sku in skus], np.float64)
         self.capex_usd = np.array([sku.capex_usd for sku in skus], np.float64)
-        self.running_usd = running_usd_per_gpu_hour(skus, world.costs, world.costs.load_busy)
-        self.idle_usd = running_usd_per_gpu_hour(skus, world.costs, world.costs.load_idle)
-        self.full_cost_usd = full_cost_usd_per_gpu_hour(skus, world.costs)
-        self.floor_usd = world.pricing.floor_factor * self.running_usd
+        self.equip_costs()
         self.new_sku_tightness = world.pricing.new_sku
         self._equip_roadmap()
         self.maturity = maturity_start(segments, world.software)
@@ -168,6 +167,14 @@ class MarketModel(mesa.Model):
         self.lock_left = np.ones(len(segments))
         share = np.array([segment.demand_share for segment in segments])
         self.reference_work = share @ self.throughput / share.sum()
+
+    def equip_costs(self) -> None:
+        """What an hour of each SKU costs its owner at today's prices of inputs, and the floor under list prices."""
+        skus, costs = self.tables.skus, self.world.costs
+        self.running_usd = running_usd_per_gpu_hour(skus, costs, costs.load_busy)
+        self.idle_usd = running_usd_per_gpu_hour(skus, costs, costs.load_idle)
+        self.full_cost_usd = full_cost_usd_per_gpu_hour(skus, costs)
+        self.floor_usd = self.world.pricing.floor_factor * self.running_usd
 
     def _equip_roadmap(self) -> None:
         """Launch and last order week by SKU; a slip moves a chip and its successor."""
@@ -246,7 +253,7 @@ class MarketModel(mesa.Model):
         self.leases = opening_leases(self)
         self.demand = DemandState(price_of_work_ln(self))
         trades = clear_market(self, (Term.SPOT, Term.ON_DEMAND))
-        self._forecast = DemandForecast(self, public_sample(self))
+        self.forecast = DemandForecast(self, public_sample(self))
         self.accounts = Accounts(self)
         self.grant_covers(np.zeros(self.book.open_gpus.shape))
         self.recorder = Recorder(self)
@@ -292,6 +299,10 @@ class MarketModel(mesa.Model):
         counts = (available > 0.0) & suppliers.third_party[:, None]
         smoothed = suppliers.tightness + p.smoothing * (now - suppliers.tightness)
         suppliers.tightness = np.where(counts, smoothed, suppliers.tightness)
+
+    def deciders(self) -> list[Any]:
+        """Agents whose rules have parameters that a policy may change: sellers, vendors, the lender."""
+        return [*(seller for _, seller in self.sellers), *self.vendors, self.lender]
 
     # -- what the world looks like -----------------------------------------------------------------------------------
 
@@ -422,9 +433,9 @@ class MarketModel(mesa.Model):
         leases.gpus = np.where(pooled, leases.gpus * left[leases.lot % skus], leases.gpus)
         self.pooled_gpus[row] = 0.0
 
-    def trim_cloud(self) -> None:
-        """Leases at the developer cloud end in proportion where fewer GPUs are leased back than it has let."""
-        sold, firm = self.cloud_gpus(), self.suppliers.firm_gpus.sum(axis=0)
+    def trim_cloud(self, most_gpus: float = np.inf) -> None:
+        """Leases at the developer cloud end in proportion where it has let more than is leased back, or may be let."""
+        sold, firm = self.cloud_gpus(), np.minimum(self.suppliers.firm_gpus.sum(axis=0), most_gpus)
         left = np.where(sold > firm, ratio(firm, sold), 1.0)
         leases, skus = self.leases, len(self.tables.skus)
         at_cloud = leases.lot // skus == self.cloud_row
@@ -478,7 +489,7 @@ class MarketModel(mesa.Model):
             desk_free_share=0.0 if offer is None else max(0.0, 1.0 - self.desk_sold_gpus() / offer.cap_gpus),
             desk_partner_gpus=float(s.available_gpus[s.third_party, self.desk_sku].sum()),
             partner_median_usd=partner_median_usd(self),
-            demand=self._forecast,
+            demand=self.forecast,
         )
 
     def _pool_quote(self) -> Floats:

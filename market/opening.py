@@ -6,7 +6,7 @@ The tables count all third-party rental; ``contestable_share`` scales a seller t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -44,12 +44,25 @@ _LEVEL_BASES = ("posted", "posted later", "class level")
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """GPUs on their way: supplier row, SKU, week of arrival, GPUs at the scale of this market."""
+    """GPUs on their way.
+
+    Attributes:
+        supplier: Row of the buyer.
+        sku: SKU.
+        week: Week of arrival.
+        gpus: GPUs at the scale of this market.
+        ready_week: Week in which they could arrive if the chip were out by then.
+    """
 
     supplier: int
     sku: int
     week: int
     gpus: float
+    ready_week: int
+
+    def not_before(self, launch_week: int) -> Delivery:
+        """The same order with another launch of its chip."""
+        return replace(self, week=max(self.ready_week, launch_week))
 
 
 def firm_gpus_by_partner(tables: Tables, sku: str, firm_gpus: float) -> dict[str, float]:
@@ -171,7 +184,7 @@ def pipeline(tables: Tables, rows: Mapping[str, int]) -> list[Delivery]:
     """Deliveries already ordered, at the scale of this market, for sellers that stand in ``rows``."""
     share = {row.name: row.contestable_share for row in tables.sellers}
     return [
-        Delivery(rows[row.seller], tables.sku_index[row.sku], row.week, row.gpus * share[row.seller])
+        Delivery(rows[row.seller], tables.sku_index[row.sku], row.week, row.gpus * share[row.seller], row.week)
         for row in tables.deliveries
         if row.seller in rows
     ]

@@ -11,7 +11,7 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +22,10 @@ class Parameters(BaseModel):
     """Base of all parameter models: immutable, unknown keys refused, no text for numbers, no NaN or infinity."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, validate_default=True)
+
+    def changed(self, name: str, value: Any) -> Self:
+        """A copy with one field changed, checked like the original."""
+        return type(self).model_validate(dict(self) | {name: value})
 
 
 @dataclass(frozen=True, slots=True)

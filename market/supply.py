@@ -80,8 +80,8 @@ def _order(model: MarketModel, row: int, gpus: Floats) -> None:
     for sku in np.flatnonzero(gpus >= _LEAST_ORDER_GPUS).tolist():
         luck = float(uniform(model.seed, Purpose.DELIVERY, model.week, key, model.sku_keys[sku]))
         arrives = model.week + p.lead_weeks + int(np.floor(luck * (p.lead_spread_weeks + 1)))
-        week = max(arrives, int(model.launch_week[sku]))
-        model.pipeline.append(Delivery(row, sku, week, float(gpus[sku])))
+        order = Delivery(row, sku, arrives, float(gpus[sku]), arrives)
+        model.pipeline.append(order.not_before(int(model.launch_week[sku])))
 
 
 def own_core_median_ln(model: MarketModel) -> Floats:

@@ -20,7 +20,16 @@ from market.randomness import Purpose, exponential, normal, tenant_keys, uniform
 from market.rows import SegmentRow
 from market.units import TERM_NAMES, WEEKS_PER_YEAR
 
-__all__ = ["DemandParameters", "TenantParameters", "TenantRow", "Tenants", "build_tenants", "segment_rows", "work_size"]
+__all__ = [
+    "DemandParameters",
+    "TenantParameters",
+    "TenantRow",
+    "Tenants",
+    "build_tenants",
+    "segment_rows",
+    "switching_costs_ln",
+    "work_size",
+]
 
 
 class TenantParameters(Parameters):
@@ -57,9 +66,6 @@ class DemandParameters(Parameters):
     growth_fall_week: int = parameter("demand.growth_fall_week")
     growth_final_week: int = parameter("demand.growth_final_week")
     regime: bool = parameter("demand.regime")
-    shock_week: int = parameter("demand.shock_week")
-    shock_size: float = parameter("demand.shock_size")
-    shock_recovery_per_week: float = parameter("demand.shock_recovery_per_week")
     common_persistence: float = parameter("demand.common_persistence")
     common_sd: float = parameter("demand.common_sd")
     own_persistence: float = parameter("demand.own_persistence")
@@ -85,13 +91,6 @@ class DemandParameters(Parameters):
         weeks = np.unique(np.clip([0, *knots, week], 0, week))
         # The trapezoid rule is exact between knots of a piecewise linear rate.
         return float(np.trapezoid(np.interp(weeks, knots, rates), weeks)) / WEEKS_PER_YEAR
-
-    def shock_ln(self, week: int) -> float:
-        """The dated demand shock in a week, ln; it fades from its week on."""
-        if week < self.shock_week or not self.shock_size:
-            return 0.0
-        left = (1.0 - self.shock_recovery_per_week) ** (week - self.shock_week)
-        return float(np.log1p(self.shock_size * left))
 
     @model_validator(mode="after")
     def _knots_in_order(self) -> DemandParameters:
@@ -213,6 +212,12 @@ def _homes(
     return np.where(has_home, np.asarray(homes, np.int16)[race.argmin(axis=1)], np.int16(-1)).astype(np.int16)
 
 
+def switching_costs_ln(seed: int, keys: NDArray[np.uint64], parameters: TenantParameters) -> Floats:
+    """Cost of a seller other than the last by tenant, ln USD: the mean times a keyed spread."""
+    spread = np.exp(parameters.switching_cost_sd * normal(seed, Purpose.SWITCHING, 0, keys))
+    return np.asarray(parameters.switching_cost * spread)
+
+
 def build_tenants(
     segments: Sequence[SegmentRow],
     parameters: TenantParameters,
@@ -278,7 +283,7 @@ def build_tenants(
         reservation_usd=law("reservation_usd_per_h100e_hour") * spread(Purpose.RESERVATION, parameters.reservation_sd),
         lock_in_ln=law("lock_in") * spread(Purpose.LOCK_IN, parameters.lock_in_sd),
         vendor_taste_ln=parameters.vendor_taste_sd * normal(seed, Purpose.VENDOR_TASTE, 0, key),
-        switching_ln=parameters.switching_cost * spread(Purpose.SWITCHING, parameters.switching_cost_sd),
+        switching_ln=switching_costs_ln(seed, key, parameters),
         quality_weight=parameters.quality_weight * spread(Purpose.QUALITY, parameters.quality_weight_sd),
         home=_homes(
             seed, key, parameters.home_share, homes, np.zeros(0, np.uint64) if home_keys is None else home_keys

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Trades", "clear_market", "expire_and_review", "quote"]
 
+_ROUNDING = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Trades:
@@ -101,6 +103,8 @@ def _post_pool(model: MarketModel) -> None:
     operators = [vendor for vendor in model.vendors if vendor.pool is not None]
     if any(vendor.pool_reviews(model.week) for vendor in operators):
         _review_members(model)
+    elif not any(vendor.pool_is_open(model.week) for vendor in operators):
+        model.pool_member[:] = False
     model.pool_offer = None
     if model.pool_member.any():
         spare = _spare_gpus(model)
@@ -127,6 +131,9 @@ def _post_desk(model: MarketModel) -> None:
     model.desk_offer = replace(offers[0], cap_gpus=min(offers[0].cap_gpus, firm)) if firm > 0.0 else None
     if model.cloud_row < 0:
         return
+    cap = 0.0 if model.desk_offer is None else model.desk_offer.cap_gpus
+    if model.desk_sold_gpus() > cap * (1.0 + _ROUNDING):
+        model.trim_cloud(cap)
     prices = np.full(model.book.price_usd.shape[1:], np.nan)
     if model.desk_offer is not None:
         prices[model.desk_offer.sku, [Term.SPOT, Term.ON_DEMAND]] = model.desk_offer.price_usd

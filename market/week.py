@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from market import supply, trade
+from market import events, supply, trade
 from market.demand import move_demand
 from market.failure import fail, retire
 from market.software import mature
@@ -22,6 +22,7 @@ __all__ = ["play_week"]
 def play_week(model: MarketModel) -> None:
     """Play one week of 168 hours."""
     model.open_week()  # a new week; everybody sees last week's close
+    events.happen(model)  # dated events of this week
     defaults = fail(model)  # sellers who closed last week without cash are rescued or end; their tenants look again
     supply.deliver(model)  # GPUs due now join fleets and books, repossessed ones come back
     move_demand(model)  # wanted work, readiness for AMD

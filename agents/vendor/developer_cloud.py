@@ -6,7 +6,7 @@ what tenants can buy, at which price, and in what rivals can see.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from market.decisions import DeskOffer
 from market.parameters import Parameters, parameter
@@ -37,10 +37,16 @@ class DeveloperCloudParameters(Parameters):
 class DeveloperCloud:
     """The desk. Its only state is public attention to its price, which fades as the offer fills (assumption)."""
 
+    section = "developer_cloud"
+
     def __init__(self, sku: int, parameters: DeveloperCloudParameters) -> None:
         self.sku = sku
         self.parameters = parameters
         self.salience = 1.0
+
+    def adopt(self, name: str, value: Any, week: int) -> None:
+        """Take on a policy: another value of a parameter from a week on."""
+        self.parameters = self.parameters.changed(name, value)
 
     def is_open(self, week: int) -> bool:
         """Whether the desk sells in a week."""

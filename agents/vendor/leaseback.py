@@ -7,7 +7,7 @@ seller's revenue. Leaseback and buy-back are the same contract with other terms.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -60,11 +60,12 @@ def lease_rates_usd(capex_usd: Floats, reference_rate_usd: float, reference_capi
     return np.asarray(reference_rate_usd * capex_usd / reference_capital_usd)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class CoverDesk:
     """Grants covers on eligible fleets from a start week on.
 
     Attributes:
+        section: Programme: ``leaseback`` or ``buyback``.
         share: Part of GPUs covered.
         opening_factor: Part of that share for GPUs that stand when the programme starts.
         eligible: Lots that qualify, ``(suppliers, skus)``.
@@ -75,6 +76,7 @@ class CoverDesk:
         enters_orders, enters_loans: Whether buyers and lenders count on it.
     """
 
+    section: str
     share: float
     opening_factor: float
     eligible: Bools
@@ -84,6 +86,10 @@ class CoverDesk:
     rent_share: float
     enters_orders: bool
     enters_loans: bool
+
+    def adopt(self, name: str, value: Any, week: int) -> None:
+        """Take on a policy: other terms of the covers granted from a week on. Those granted before run on."""
+        setattr(self, "rent_share" if name == "revenue_share" else name, value)
 
     def grant(self, week: int, available_gpus: Floats, delivered_gpus: Floats) -> CoverGrant | None:
         """Covers of the week: over standing fleets when the programme starts, over deliveries after it."""
@@ -102,9 +108,15 @@ class CoverDesk:
 class Guarantee:
     """A guarantee to lenders up to a cap in all."""
 
+    section = "backstop"
+
     def __init__(self, parameters: BackstopParameters) -> None:
         self.parameters = parameters
         self.paid_usd = 0.0
+
+    def adopt(self, name: str, value: Any, week: int) -> None:
+        """Take on a policy: another value of a parameter from a week on."""
+        self.parameters = self.parameters.changed(name, value)
 
     def call(self, loss_usd: float) -> float:
         """What the vendor pays of a lender's loss, USD."""

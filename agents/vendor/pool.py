@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from agents.rules.participation import LeptonParameters
@@ -16,8 +18,17 @@ LEPTON = "DGX Lepton"
 class LeptonPool:
     """The desk that lists members' spare hours at the ask of the marginal member."""
 
+    section = "lepton"
+
     def __init__(self, parameters: LeptonParameters) -> None:
         self.parameters = parameters
+        self.new_mode_week = -1
+
+    def adopt(self, name: str, value: Any, week: int) -> None:
+        """Take on a policy: another value of a parameter from a week on; another mode calls for a review."""
+        if name == "mode" and value != self.parameters.mode:
+            self.new_mode_week = week
+        self.parameters = self.parameters.changed(name, value)
 
     def is_open(self, week: int) -> bool:
         """Whether the pool trades in a week."""
@@ -26,7 +37,8 @@ class LeptonPool:
     def reviews(self, week: int) -> bool:
         """Whether sellers decide on membership this week."""
         p = self.parameters
-        return self.is_open(week) and (week - p.open_week) % p.review_interval_weeks == 0
+        regular = (week - p.open_week) % p.review_interval_weeks == 0
+        return self.is_open(week) and (regular or week == self.new_mode_week)
 
     def offer(
         self, asks_usd: Floats, spare_gpus: Floats, volume_gpus: Floats, sku_is_nvidia: Bools

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mesa
 
@@ -11,6 +11,7 @@ from agents.vendor.leaseback import CoverDesk, Guarantee
 from agents.vendor.pool import LeptonPool
 from market.arrays import Bools, Floats
 from market.decisions import CoverGrant, DeskOffer, PoolOffer
+from market.throughput import SoftwareParameters
 from market.view import MarketView
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Vendor(mesa.Agent):
         pool: LeptonPool | None = None,
         covers: CoverDesk | None = None,
         guarantee: Guarantee | None = None,
-        programme_usd_per_week: float = 0.0,
+        software: SoftwareParameters | None = None,
     ) -> None:
         super().__init__(model)
         self.name = name
@@ -45,11 +46,29 @@ class Vendor(mesa.Agent):
         self.pool = pool
         self.covers = covers
         self.guarantee = guarantee
-        self.programme_usd_per_week = programme_usd_per_week
+        self.software = software
+
+    @property
+    def programme_usd_per_week(self) -> float:
+        """What its software programme costs it, USD a week."""
+        p = self.software
+        return 0.0 if p is None else p.programme_usd_per_week * p.programme_spending
+
+    def adopt(self, section: str, name: str, value: Any, week: int) -> None:
+        """Take on a policy from a week on, at the desk that it is about."""
+        for desk in (self.developer_cloud, self.pool, self.covers, self.guarantee):
+            if desk is not None and desk.section == section:
+                desk.adopt(name, value, week)
+        if section == "software" and self.software is not None:
+            self.software = self.software.changed(name, value)
 
     def desk_offer(self, view: MarketView) -> DeskOffer | None:
         """The developer cloud's offer of the week, if this vendor runs one and it is open."""
         return None if self.developer_cloud is None else self.developer_cloud.offer(view)
+
+    def pool_is_open(self, week: int) -> bool:
+        """Whether this vendor runs a pool that trades this week."""
+        return self.pool is not None and self.pool.is_open(week)
 
     def pool_reviews(self, week: int) -> bool:
         """Whether sellers decide on pool membership this week."""

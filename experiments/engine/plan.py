@@ -205,7 +205,7 @@ def _tables_digests(arms: Iterable[Arm]) -> dict[str, str]:
     known: dict[str, str] = {}
     digests: dict[str, str] = {}
     for arm in arms:
-        key = f"{arm.scenario.data!r} {arm.scenario.developer_cloud.sku}"
+        key = f"{arm.scenario.data!r} {arm.scenario.developer_cloud.sku} {arm.scenario.events!r}"
         known[key] = known.get(key) or arm.scenario.check().digest()
         digests[arm.name] = known[key]
     return digests
