@@ -37,6 +37,7 @@ from agents.segment import Segment
 from agents.seller import Seller
 from agents.vendor.vendor import Vendor
 from experiments.build import build
+from experiments.events import LIVE_KEYS
 from experiments.scenario import Scenario
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
@@ -177,8 +178,6 @@ _LEVERS: Mapping[str, st.SearchStrategy[Any]] = {
     "tenants.switching_cost": st.floats(0.0, 1.0),
     "demand.growth_first_per_year": st.floats(-2.0, 3.0),
     "demand.growth_peak_per_year": st.floats(-2.0, 3.0),
-    "demand.shock_week": st.integers(1, 12),
-    "demand.shock_size": st.floats(-0.9, 2.0),
     "demand.common_sd": st.floats(0.0, 0.3),
     "demand.own_sd": st.floats(0.0, 0.5),
     "demand.intensive_elasticity": st.floats(0.0, 3.0),
@@ -285,9 +284,57 @@ def _deliveries(draw: st.DrawFn, fleets: Sequence[Mapping[str, str]]) -> list[di
     ]
 
 
+_SEGMENTS = tuple(row["name"] for row in shipped_rows("segments"))
+_CLASSES = ("hyperscaler", "neocloud", "marketplace")
+# Policies whose values are also drawn as levers come from there; these are the ones that take something away mid-way.
+_POLICIES: Mapping[str, st.SearchStrategy[Any]] = {
+    **{key: values for key, values in _LEVERS.items() if key in LIVE_KEYS and not key.startswith("demand.growth")},
+    "developer_cloud.cap_gpus": st.sampled_from((0.0, 1.0, 5.0)),
+    "demand.growth_first_per_year": st.floats(-2.0, 3.0),
+    "finance.default_enabled": st.booleans(),
+    "software.maturity_moves": st.booleans(),
+    "costs.electricity_usd_per_kwh": st.floats(0.0, 0.5),
+    "choice.port_cost": st.floats(0.0, 1.0),
+}
+
+
+@st.composite
+def _event(draw: st.DrawFn, sellers: Sequence[str], firm_gpus: float, weeks: int) -> dict[str, Any]:
+    """One event of any kind."""
+    seller = st.sampled_from(sellers)
+    skus = st.sampled_from(sorted({row["sku"] for row in shipped_rows("hardware")}))
+    keys = [key for key in sorted(_POLICIES) if key != "developer_cloud.cap_gpus" or firm_gpus >= 5.0]
+    kind = draw(st.sampled_from(("list-price", "chip", "demand", "tenant-leaves", "policy")))
+    fields: dict[str, Any] = {"kind": kind, "week": draw(st.integers(1, weeks))}
+    if kind == "list-price":
+        fields |= {"factor": draw(st.floats(0.01, 10.0)), "sku": draw(st.just("") | skus)}
+        fields |= draw(seller.map(lambda name: {"seller": name}) | st.sampled_from(_CLASSES).map(_of_class))
+    elif kind == "chip":
+        fields |= {"sku": draw(skus), "slip_weeks": draw(st.integers(-20, 20))}
+    elif kind == "demand":
+        fields |= {"size": draw(st.floats(-0.99, 2.0)), "weeks": draw(st.integers(0, 6))}
+        fields["segment"] = draw(st.sampled_from(("", *_SEGMENTS)))
+    elif kind == "tenant-leaves":
+        fields |= {"seller": draw(seller), "share": draw(st.floats(0.0, 1.0))}
+    else:
+        key = draw(st.sampled_from(keys))
+        fields |= {"key": key, "value": draw(_POLICIES[key])}
+    return fields
+
+
+def _of_class(provider_class: str) -> dict[str, str]:
+    return {"provider_class": provider_class}
+
+
+def event_cells(events: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Changes of a scenario that add events, by dotted key."""
+    return {f"events.{name}.{key}": cell for name, event in events.items() for key, cell in event.items()}
+
+
 @st.composite
 def small_world(draw: st.DrawFn, weeks: int = 16) -> SmallWorld:
-    """Random small but valid worlds: one to seven shipped sellers, 20 to 160 tenant rows, levers all over their ranges.
+    """Random small but valid worlds: one to seven shipped sellers, 20 to 160 tenant rows, levers all over their ranges,
+    up to four dated events.
 
     Args:
         draw: hypothesis' hand.
@@ -298,7 +345,11 @@ def small_world(draw: st.DrawFn, weeks: int = 16) -> SmallWorld:
         "data.fleets": table_file("fleets", fleets),
         "data.deliveries": table_file("deliveries", draw(_deliveries(fleets))),
     }
-    scenario = Scenario.load().with_({**tables, **draw(_levers())})
+    levers = draw(_levers())
+    sellers = sorted({row["seller"] for row in fleets})
+    events = draw(st.lists(_event(sellers, levers["developer_cloud.firm_gpus"], weeks), max_size=4))
+    dated = event_cells({f"e{number}": event for number, event in enumerate(events)})
+    scenario = Scenario.load().with_({**tables, **levers, **dated})
     return SmallWorld(scenario, draw(st.integers(0, 2**63 - 1)), draw(st.integers(weeks // 2, weeks)))
 
 

@@ -21,6 +21,7 @@ from tests.worlds import (
     SAME_HOURS,
     DrawKey,
     assert_same_tables,
+    event_cells,
     few_sellers,
     played,
     record_draws,
@@ -207,6 +208,25 @@ def test_a_further_hyperscaler_is_home_to_its_own_tenants_and_moves_nobody_betwe
 
 
 # ------------------------------------------------------------------------------------------------ other prices
+
+EVENTS: Mapping[str, Mapping[str, Any]] = {
+    "list-price": {"provider_class": "neocloud", "factor": 0.7},
+    "chip": {"sku": "MI355X", "slip_weeks": 3},
+    "demand": {"size": -0.3},
+    "tenant-leaves": {"seller": "Lambda", "share": 0.3},
+    "policy": {"key": "choice.search_sellers", "value": 3},
+}
+
+
+@pytest.mark.parametrize("kind", EVENTS)
+def test_a_dated_event_leaves_every_draw_bit_equal(kind: str) -> None:
+    world = few_sellers({"tenants.rows": 60, "tenants.rows_per_segment_minimum": 10})
+    event = event_cells({"one": {"kind": kind, "week": 3, **EVENTS[kind]}})
+    (_, before), (_, after) = (_recorded(scenario) for scenario in (world, world.with_(event)))
+    assert _fixed_in_advance(before) == _fixed_in_advance(after)
+    common = before.keys() & after.keys()
+    assert {key: before[key] for key in common} == {key: after[key] for key in common}
+
 
 PRICE_CHANGES: Mapping[str, Mapping[str, Any]] = {
     "a cheaper developer cloud": {"developer_cloud.price_usd_per_gpu_hour": 0.5},
