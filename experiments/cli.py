@@ -13,18 +13,19 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from experiments import commands_study
+from experiments.commands.data import data_group
+from experiments.commands.options import Suggesting, format_option, set_option
+from experiments.commands.scenario import scenario_group
 from experiments.engine.errors import ScenarioError, StoreError
 
 if TYPE_CHECKING:
     from experiments.api import Progress, Results
-    from experiments.scenario import Scenario
 
 __all__ = ["main"]
 
@@ -94,40 +95,19 @@ def _termination_interrupts() -> Iterator[None]:
 def _common(command: Command) -> Command:
     """Options of every command that runs something."""
     options = [
-        click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change one key; repeatable."),
+        set_option,
         click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds per arm."),
         click.option("--seed", type=click.IntRange(min=0, max=2**62), help="First seed (default 1)."),
         click.option("--weeks", type=click.IntRange(min=1), help="Weeks to simulate."),
         click.option("--out", type=click.Path(path_type=Path), help="Folder of the results (default out/NAME)."),
         click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core)."),
         click.option("--tables", type=click.Choice(["few", "all"]), default="few", help="Recorded tables to keep."),
-        _format_option,
+        format_option,
         click.option("--quiet", is_flag=True, help="No progress."),
     ]
     for option in reversed(options):
         command = option(command)
     return command
-
-
-_format_option = click.option(
-    "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the output."
-)
-_set_option = click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change one key.")
-
-
-class _Suggesting(click.Group):
-    """A group that names the nearest command for one it does not have."""
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0] if args else ""
-        if name and not name.startswith("-") and self.get_command(ctx, name) is None:
-            known = self.list_commands(ctx)
-            close = get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known)}"
-            raise click.UsageError(f"no such command {name!r}; {hint}", ctx)
-        return super().resolve_command(ctx, args)
 
 
 def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -142,7 +122,7 @@ def _version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.group(cls=_Suggesting, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Suggesting, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
 def _neocloud() -> None:
     """Simulate the GPU rental market and measure what changes it.
@@ -231,88 +211,6 @@ def _print(results: Results, form: str) -> None:
 
 # ------------------------------------------------------------------------------------------------ scenarios and data
 
-
-@_neocloud.group("scenario", cls=_Suggesting)
-def _scenario() -> None:
-    """List, show and check scenarios."""
-
-
-@_scenario.command("list")
-def _scenario_list() -> None:
-    """Names of the built-in scenarios and what they are."""
-    from experiments.scenario import Scenario, scenario_names
-
-    for name in scenario_names():
-        click.echo(f"{name}: {Scenario.load(name).description}")
-
-
-@_scenario.command("show")
-@click.argument("scenario", default="baseline-2025")
-@_set_option
-@click.option("--format", "form", type=click.Choice(["toml", "json"]), default="toml")
-def _scenario_show(scenario: str, assignments: Sequence[str], form: str) -> None:
-    """Every value of a scenario, resolved."""
-    chosen = _loaded(scenario, assignments)
-    click.echo(json.dumps(chosen.values(), indent=1) if form == "json" else chosen.canonical(), nl=form == "json")
-
-
-@_scenario.command("check")
-@click.argument("scenario")
-@_set_option
-def _scenario_check(scenario: str, assignments: Sequence[str]) -> None:
-    """Check a scenario and its tables."""
-    chosen = _loaded(scenario, assignments)
-    chosen.check()
-    click.echo(f"{chosen.name}: ok, {len(chosen.values())} values, digest {chosen.digest()[:16]}")
-
-
-@_scenario.command("schema")
-def _scenario_schema() -> None:
-    """JSON schema of a scenario, with units, ranges and sources."""
-    from experiments.scenario import Scenario
-
-    click.echo(json.dumps(Scenario.model_json_schema(), indent=1))
-
-
-@_neocloud.group("data", cls=_Suggesting)
-def _data() -> None:
-    """List and check the tables."""
-
-
-@_data.command("list")
-@click.argument("scenario", default="baseline-2025")
-@_set_option
-@_format_option
-def _data_list(scenario: str, assignments: Sequence[str], form: str) -> None:
-    """Tables of a scenario: rows, columns, sources, dates."""
-    from dataclasses import asdict
-
-    from market.tables import describe_tables
-
-    rows = [asdict(entry) for entry in describe_tables(_loaded(scenario, assignments).check())]
-    if form == "json":
-        click.echo(json.dumps(rows, indent=1))
-    else:
-        from experiments.show.screen import show_rows
-
-        show_rows(rows, form)
-
-
-@_data.command("check")
-@click.argument("scenario", default="baseline-2025")
-@_set_option
-def _data_check(scenario: str, assignments: Sequence[str]) -> None:
-    """Check every row of the tables of a scenario."""
-    tables = _loaded(scenario, assignments).check()
-    click.echo(f"tables: ok, digest {tables.digest()[:16]}")
-
-
-def _loaded(scenario: str, assignments: Sequence[str]) -> Scenario:
-    from experiments.scenario import Scenario
-
-    return Scenario.load(scenario).with_text(assignments)
-
-
-# ------------------------------------------------------------------------------------------------ answers without a run
-
-commands_study.add_to(_neocloud, [_set_option, _format_option])
+_neocloud.add_command(scenario_group)
+_neocloud.add_command(data_group)
+commands_study.add_to(_neocloud, [set_option, format_option])

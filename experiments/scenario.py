@@ -219,11 +219,22 @@ class Scenario(Parameters):
         """SHA-256 of the substance."""
         return hashlib.sha256(json.dumps(self.substance(), sort_keys=True).encode()).hexdigest()
 
-    def canonical(self) -> str:
-        """The resolved scenario as TOML with sorted keys; `load` reads it back to the same scenario."""
+    def canonical(self, base: Scenario | None = None) -> str:
+        """The scenario as TOML with sorted keys; `load` reads it back to the same scenario.
+
+        Args:
+            base: a built-in scenario to extend: then only what differs from it is told; else every value.
+        """
         values = self.values()
         del values["extends"]
+        if base is not None:
+            labels = {label: values[label] for label in _LABELS if label in values}
+            values = {"extends": base.name, **labels, **self.changes(base)}
         return tomli_w.dumps(_nested(dict(sorted(values.items()))))
+
+    def changes(self, base: Scenario) -> dict[str, Cell]:
+        """Keys of substance or files in which this scenario differs from a base, at its own values."""
+        return {key: mine for key, (mine, _) in self.differences(base).items() if mine is not None}
 
     def differences(self, other: Scenario) -> dict[str, tuple[Cell | None, Cell | None]]:
         """Keys of substance or files in which the other differs: this value and its, None where a side has none."""
@@ -239,6 +250,24 @@ class Scenario(Parameters):
             return tables.with_cells(cells) if cells else tables
         except TableError as error:
             raise ScenarioError(str(error)) from None
+
+    def export_tables(self, folder: Path) -> dict[str, Path]:
+        """Write the tables of this scenario, cells changed, as files to edit and bring back; their paths by table.
+
+        Raises:
+            ScenarioError: a file exists already or cannot be written; then none is written.
+        """
+        tables, paths = self.check(), {name: folder / f"{name}.csv" for name in TABLE_NAMES}
+        for path in paths.values():
+            if path.exists():
+                raise ScenarioError(f"{path} exists and is left as it is; choose another folder")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name, path in paths.items():
+                path.write_text(tables.csv(name), encoding="utf-8", newline="")
+        except OSError as error:
+            raise ScenarioError(f"cannot write to {folder}: {error.strerror}") from None
+        return paths
 
     def check(self) -> Tables:
         """The tables, once every name in the scenario that refers to a row of them is found there."""

@@ -10,7 +10,9 @@ change single cells such as ``data.hardware.MI355X.capex_usd`` or ``data.fleets.
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -237,6 +239,15 @@ class Tables:
     def week_of(self, day: date) -> int:
         """Week of this opening's calendar that contains ``day``."""
         return week_of(day) - self.start_week
+
+    def csv(self, name: str) -> str:
+        """A table as the text of a CSV file that `load_tables` reads back to the same rows."""
+        columns = list(_SCHEMAS[name].row.model_fields)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(line.cells for line in self.lines[name])
+        return text.getvalue()
 
     def digest(self) -> str:
         """SHA-256 of the content of all tables, ``parameters.csv`` included; layout of the files does not count."""

@@ -1,0 +1,1 @@
+"""Groups of commands: what the command line says about scenarios and tables."""
