@@ -37,6 +37,7 @@ from market.rows import (
     SegmentRow,
     SellerRow,
     Sku,
+    SourcedRow,
     column_units,
 )
 from market.units import SEGMENTS, week_of
@@ -242,7 +243,8 @@ class Tables:
 
     def csv(self, name: str) -> str:
         """A table as the text of a CSV file that `load_tables` reads back to the same rows."""
-        columns = list(_SCHEMAS[name].row.model_fields)
+        own = [column for column in _SCHEMAS[name].row.model_fields if column not in SourcedRow.model_fields]
+        columns = [*own, *SourcedRow.model_fields]
         text = io.StringIO(newline="")
         writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
         writer.writeheader()
