@@ -1,4 +1,4 @@
-"""Write the pages that are made from the program: assumptions, tables, outcomes, claims.
+"""Write the pages that are made from the program: assumptions, tables, outcomes, scenarios, claims.
 
 ``python docs/generate.py`` rewrites them. They are committed, and a test holds them against this script.
 ``python docs/generate.py out/claims`` first keeps the effects of ``neocloud experiment claims`` from that folder.
@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -17,8 +18,10 @@ from urllib.parse import urlsplit
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS.parent))
 
+from experiments.entries import bounds  # noqa: E402
+from experiments.events import EVENT_KINDS, LIVE_KEYS  # noqa: E402
 from experiments.measure.outcomes import OUTCOMES, UNITS  # noqa: E402
-from experiments.scenario import Scenario  # noqa: E402
+from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, scenario_names  # noqa: E402
 from experiments.study.claims import judge  # noqa: E402
 from experiments.study.effects import EFFECTS_FILE, kept_effects  # noqa: E402
 from experiments.study.evidence import Check, Claim, gather  # noqa: E402
@@ -277,6 +280,78 @@ def claims() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+# ------------------------------------------------------------------------------------------------ scenarios
+
+
+def scenarios() -> str:
+    """The page of the built-in scenarios and of the kinds of dated events."""
+    base = Scenario.load(DEFAULT_SCENARIO)
+    names = [DEFAULT_SCENARIO, *(name for name in scenario_names() if name != DEFAULT_SCENARIO)]
+    parts = [
+        _NOTICE,
+        "# Scenarios",
+        "`neocloud scenario list` lists them, `neocloud scenario show NAME --changed` prints what one changes. A "
+        "scenario changes causes, never an outcome. Each differs from `baseline-2025` in what its table says and in "
+        "nothing else; where the middle column is blank, the shipped table holds, or nothing happens.",
+    ]
+    for name in names:
+        parts += _scenario(Scenario.load(name), base)
+    parts += [
+        "## Events",
+        "What happens in a week of a run stands in a table `[events.NAME]`, NAME being yours, with a `kind`, a `week` "
+        "(1 or later) and the fields of the kind. Every field has a key, such as `events.NAME.size`, that `--set` and "
+        "sweeps can change. The market applies events at the beginning of their week "
+        "([order of play](../background/mechanisms.md#order-of-play)), those of one week in order of name. Nothing "
+        "changes before, and an event of no size changes nothing at all.",
+        *(part for word, kind in EVENT_KINDS.items() for part in _event(word, kind)),
+        "### Keys that a policy may change",
+        "Those that are read anew each week. All others are settled at the opening, or are dates already.",
+        ", ".join(f"`{key}`" for key in LIVE_KEYS) + ".",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _scenario(scenario: Scenario, base: Scenario) -> list[str]:
+    """Heading, description, source and changes of a scenario."""
+    before = base.values()
+    body = [[f"`{key}`", _cell_text(before.get(key)), _cell_text(value)] for key, value in _told(scenario, base)]
+    table = [_table(["key", DEFAULT_SCENARIO, "here"], body)] if body else []
+    return [f"## {scenario.name}", scenario.description, f"Source: {_linked(scenario.source)}", *table]
+
+
+def _told(scenario: Scenario, base: Scenario) -> list[tuple[str, Cell]]:
+    """What a scenario changes, events in the order of their fields and without blanks."""
+    changes = scenario.changes(base)
+    return [(key, value) for key, value in changes.items() if not (key.startswith("events.") and value in ("", 0))]
+
+
+def _cell_text(value: Cell | None) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else _plain(str(value))
+
+
+def _linked(text: str) -> str:
+    """A sentence with its addresses as links."""
+    return re.sub(r"https://[^\s,;)]+", lambda found: _link(found.group()), text)
+
+
+def _event(word: str, kind: Any) -> list[str]:
+    """A kind of event: what it does, and its fields."""
+    body = [
+        [
+            f"`{name}`",
+            bounds(field),
+            "" if field.is_required() else "may be left out",
+            field.description or "",
+        ]
+        for name, field in kind.model_fields.items()
+        if name != "kind"
+    ]
+    about = [" ".join(paragraph.split()) for paragraph in (getdoc(kind) or "").split("\n\n")]
+    return [f"### {word}", *about, _table(["field", "allowed", "", "meaning"], body)]
+
+
 def pages() -> dict[Path, str]:
     """Every generated page by its file."""
     return {
@@ -284,6 +359,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "tables.md": tables(),
         DOCS / "reference" / "outcomes.md": outcomes(),
         DOCS / "background" / "claims.md": claims(),
+        DOCS / "reference" / "scenarios.md": scenarios(),
     }
 
 

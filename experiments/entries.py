@@ -21,6 +21,8 @@ def bounds(field: FieldInfo) -> str:
     unit = field.json_schema_extra.get("unit", "") if isinstance(field.json_schema_extra, dict) else ""
     low = next((limit.ge for limit in field.metadata if hasattr(limit, "ge")), None)
     high = next((limit.le for limit in field.metadata if hasattr(limit, "le")), None)
+    if bool in get_args(field.annotation):
+        return "true or false, a number, or a text"
     if choices := _choices(field):
         return ", ".join(choices)
     if field.annotation is bool:

@@ -117,7 +117,8 @@ _LIVE: Mapping[str, tuple[str, ...]] = {
     ),
 }
 # Left out: what is settled at the opening (fleets, debt, traits, the firm lease and its rent), calendars of programmes
-# (start weeks, review intervals: they are dates already), and what would shift a level that has a history.
+# (start weeks, review intervals: they are dates already), what would shift a level that has a history, and parameters
+# of rules that nobody decides.
 
 LIVE_KEYS = tuple(f"{section}.{name}" for section, names in _LIVE.items() for name in names)
 """Keys that are read anew each week, so that a policy can start."""

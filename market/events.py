@@ -48,11 +48,11 @@ class _Dated(Parameters):
 class ListPriceChange(_Dated):
     """A seller, or all sellers of a class, multiply their list prices of one SKU or of all, lastingly.
 
-    What moves: the price sheet, the quote that negotiated terms follow, and the seller's premium for the SKU (also for
-    SKUs it does not hold yet, where the event is over all). A rule that prices around that premium therefore keeps the
-    change; one that prices by cost or by demand returns by its own logic. Spot and terms are derived as ever, so they
-    follow. No price falls below the floor over running cost. What does not move: quality as tenants see it, and the
-    prices without premia that rivals look at: rivals answer when they lose tenants.
+    What moves: the price sheet, the quote that negotiated terms follow, and the seller's premium for the SKU, held or
+    not. A rule that prices around that premium therefore keeps the change; one that prices by cost or by demand returns
+    by its own logic. Spot and longer terms are derived as ever, so they follow. No price falls below the floor over
+    running cost. What does not move: quality as tenants see it, and the prices without premia that rivals look at:
+    rivals answer when they lose tenants.
     """
 
     kind: Literal["list-price"]
