@@ -201,7 +201,7 @@ def make_plan(
 
 
 def _tables_digests(arms: Iterable[Arm]) -> dict[str, str]:
-    """Digest of the checked tables by arm; arms with the same data are checked once."""
+    """Digest of the checked tables by arm; arms with the same data and names in them are checked once."""
     known: dict[str, str] = {}
     digests: dict[str, str] = {}
     for arm in arms:

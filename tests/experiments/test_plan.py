@@ -2,7 +2,7 @@ import pytest
 
 from experiments.design import Design, design_names
 from experiments.engine.errors import ScenarioError
-from experiments.engine.plan import run_id
+from experiments.engine.plan import Arm, make_plan, run_id
 from experiments.scenario import Scenario
 
 TABLES = "0" * 64
@@ -100,3 +100,20 @@ def test_every_built_in_design_has_a_question_and_a_plan():
     for name in design_names():
         assert Design.load(name).question.endswith("?")
         assert Design.load(name).plan().rows()
+
+
+RECESSION = {"events.slump.kind": "demand", "events.slump.week": 3, "events.slump.size": -0.3}
+
+
+def test_arms_may_vary_an_event_and_each_arm_is_checked_by_its_own_names():
+    base = Scenario.load()
+    slump = base.with_(RECESSION)
+    plan = make_plan(
+        "slumps", base, [Arm("none", base), Arm("mild", slump.set("events.slump.size", -0.1)), Arm("deep", slump)]
+    )
+    assert plan.varied() == [f"events.slump.{field}" for field in ("kind", "segment", "size", "week", "weeks")]
+    assert len({spec.id for spec in plan.rows()}) == len(plan.rows())
+    nobody = {"kind": "tenant-leaves", "week": 3, "seller": "Nobody", "share": 0.5}
+    absent = base.with_({f"events.exit.{field}": cell for field, cell in nobody.items()})
+    with pytest.raises(ScenarioError, match="no such seller in this market"):
+        make_plan("slumps", base, [Arm("none", base), Arm("exit", absent)])
