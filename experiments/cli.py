@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from experiments import commands_study
 from experiments.commands.data import data_group
 from experiments.commands.options import Suggesting, format_option, set_option
 from experiments.commands.scenario import scenario_group
+from experiments.commands.study import study_commands
 from experiments.engine.errors import ScenarioError, StoreError
 
 if TYPE_CHECKING:
@@ -213,4 +213,5 @@ def _print(results: Results, form: str) -> None:
 
 _neocloud.add_command(scenario_group)
 _neocloud.add_command(data_group)
-commands_study.add_to(_neocloud, [set_option, format_option])
+for command in study_commands:
+    _neocloud.add_command(command)

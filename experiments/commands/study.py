@@ -1,16 +1,17 @@
 """Commands that answer without a run: ``tco``, ``break-even``, ``threshold``, ``claims``.
 
-`add_to` puts them into a group. Heavy modules are imported inside commands.
+Heavy modules are imported inside commands.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
+from experiments.commands.options import format_option, loaded, set_option
 from experiments.engine.errors import ScenarioError, nearest
 
 if TYPE_CHECKING:
@@ -18,20 +19,11 @@ if TYPE_CHECKING:
     from experiments.study.calculator import OwnersCost
     from market.tables import Sku, Tables
 
-__all__ = ["add_to"]
+__all__ = ["study_commands"]
 
 _ALL = "all"
 _USES = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # shown where no price or use is asked for
 _SWITCHING_FORM = "log"
-
-
-def add_to(group: click.Group, options: Iterable[Callable[[Any], Any]]) -> None:
-    """Add the commands to a group, each with some common options (of its parameters ``assignments`` and ``form``)."""
-    shared = list(options)
-    for command in (_tco, _break_even, _threshold, _claims):
-        for option in shared:
-            option(command)
-        group.add_command(command)
 
 
 # ------------------------------------------------------------------------------------------------ values
@@ -70,10 +62,9 @@ _gpus = _number("a number of GPUs, 1 to 100 million", 1.0, 1e8)
 
 
 def _loaded(scenario: str, assignments: Sequence[str]) -> tuple[Scenario, Tables]:
-    from experiments.scenario import Scenario
     from market.throughput import relative_throughput
 
-    chosen = Scenario.load(scenario).with_text(assignments)
+    chosen = loaded(scenario, assignments)
     tables = chosen.tables()
     try:
         relative_throughput(tables.skus, tables.segments)
@@ -106,6 +97,8 @@ _scenario = click.argument("scenario", default="baseline-2025", metavar="[SCENAR
 
 
 @click.command("tco")
+@set_option
+@format_option
 @click.argument("sku", default=_ALL, metavar="[SKU]")
 @_scenario
 def _tco(sku: str, scenario: str, assignments: Sequence[str], form: str) -> None:
@@ -119,6 +112,8 @@ def _tco(sku: str, scenario: str, assignments: Sequence[str], form: str) -> None
 
 
 @click.command("break-even")
+@set_option
+@format_option
 @click.argument("sku")
 @_scenario
 @click.option("--price", callback=_usd, help="USD per sold GPU-hour: at which utilisation does it break even?")
@@ -163,6 +158,8 @@ def _break_even(
 
 
 @click.command("threshold")
+@set_option
+@format_option
 @_scenario
 @click.option("--amd", default="MI300X", help="AMD SKU (default MI300X).")
 @click.option("--nvidia", default="H200", help="Nvidia SKU (default H200).")
@@ -206,6 +203,8 @@ def _threshold(
 
 
 @click.command("claims")
+@set_option
+@format_option
 @_scenario
 def _claims(scenario: str, assignments: Sequence[str], form: str) -> None:
     """Claims of the article this project starts from, beside its own numbers: what holds, what is dated."""
@@ -222,3 +221,6 @@ def _claims(scenario: str, assignments: Sequence[str], form: str) -> None:
     elif evidence.effects.program != sources_digest():
         said = f"{names} rest on runs of another version of the program; to measure anew: neocloud experiment claims"
         click.echo(said, err=True)
+
+
+study_commands = (_tco, _break_even, _threshold, _claims)
