@@ -27,7 +27,7 @@ from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec,
 from experiments.engine.runner import RunResult
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
-from experiments.measure import stats
+from experiments.measure import stats, weekly
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
 
 __all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "run"]
@@ -69,6 +69,16 @@ class Results:
     def market_week(self) -> pl.DataFrame:
         """Prices, GPUs and utilisation by run, week and SKU."""
         return self._read("market_week")
+
+    @cached_property
+    def trend_week(self) -> pl.DataFrame:
+        """Prices, spread, margins, utilisation and AMD's shares by run and week; see `experiments.measure.weekly`."""
+        return self._read("trend_week")
+
+    @cached_property
+    def flow_total(self) -> pl.DataFrame:
+        """Money that changed hands in each run by kind of payer and payee and by reason, USD."""
+        return self._read("flow_total")
 
     @cached_property
     def desk_week(self) -> pl.DataFrame:
@@ -241,7 +251,8 @@ def _do_missing(store: Store, workers: int | None, progress: Progress, notice: N
     statuses = store.finished()
     specs = store.plan.runs()
     missing = [spec for spec in specs if spec.id not in statuses]
-    work = partial(_work, parts=store.parts, simulate=runner.simulate, measure=measured.outcomes)
+    steps = (runner.simulate, measured.outcomes, weekly.derived)
+    work = partial(_work, parts=store.parts, steps=steps)
     progress(len(specs) - len(missing), len(specs))
     for report in executor(workers, len(missing), notice).reports(missing, work):
         statuses[report.id] = {"status": report.status, "message": report.message}
@@ -249,12 +260,12 @@ def _do_missing(store: Store, workers: int | None, progress: Progress, notice: N
     return statuses
 
 
-def _work(spec: RunSpec, parts: Parts, simulate: runner.Simulate, measure: runner.Measure) -> Report:
+def _work(spec: RunSpec, parts: Parts, steps: tuple[runner.Simulate, runner.Measure, runner.Derive]) -> Report:
     """One run, from the scenario to its part in the store; in a worker or here."""
     known = parts.status(spec.id)
     if known is not None:  # done by a worker that died before it could say so
         return Report(spec.id, known["status"], known["message"])
-    result: RunResult = runner.execute(spec, simulate, measure)
+    result: RunResult = runner.execute(spec, *steps)
     parts.save(spec.id, result)
     return Report(spec.id, result.status, result.message)
 

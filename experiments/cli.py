@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _FAILED, _BAD_INPUT, _SOME_FAILED, _INTERRUPTED = 1, 2, 3, 130
-_ALL_TABLES = ("market_week", "desk_week", "seller_week", "segment_week", "book_week")
+_LARGE_TABLES = ("seller_week", "segment_week", "book_week", "flow_week", "default_week")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -170,8 +170,10 @@ def _compare(base: str, variant: str, **options: Any) -> int:
 
 def _carried_out(function: Callable[..., Results], arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     """Call a function of the API with the options of the command line, print its results, return the exit code."""
+    from experiments.engine.store import DEFAULT_TABLES
+
     form, quiet, tables = options.pop("form"), options.pop("quiet"), options.pop("tables")
-    kept = {"tables": _ALL_TABLES} if tables == "all" else {}
+    kept = {"tables": (*DEFAULT_TABLES, *_LARGE_TABLES)} if tables == "all" else {}
     command = shlex.join(["neocloud", *sys.argv[1:]])
     with _progress(quiet) as progress:
         results = function(*arguments, **options, **kept, progress=progress, notice=_complain, command=command)

@@ -196,6 +196,7 @@ ENTRY_TYPES: Mapping[str, EntryType] = MappingProxyType(
 
 _REASONS = tuple(ENTRY_TYPES)
 _ROW = {reason: row for row, reason in enumerate(_REASONS)}
+_CASH_ROWS = np.flatnonzero([kind.moves_cash for kind in ENTRY_TYPES.values()])
 
 
 class Entry(NamedTuple):
@@ -352,6 +353,26 @@ class Ledger:
     def week_total(self, reason: str) -> float:
         """USD posted for a reason in the open week, all agents together."""
         return float(self.flow[_ROW[reason]].sum())
+
+    def cash_flows(self, group: Agents, groups: int) -> tuple[Agents, Floats]:
+        """Cash that moved in the open week, added up between groups of agents.
+
+        Args:
+            group: group of each agent, ``(agents,)``.
+            groups: how many there are.
+
+        Returns:
+            Place of each sum that is not zero, ``(3, sums)``: reason (as in `ENTRY_TYPES`), paying and receiving group;
+            and the sums, USD.
+        """
+        moved = self.flow[_CASH_ROWS]
+        reason, payer, payee = np.nonzero(moved)
+        shape = (len(_CASH_ROWS), groups, groups)
+        place = np.ravel_multi_index((reason, group[payer], group[payee]), shape)
+        sums = np.bincount(place, moved[reason, payer, payee], int(np.prod(shape)))
+        found = np.flatnonzero(sums)
+        row, paying, receiving = np.unravel_index(found, shape)
+        return np.array([_CASH_ROWS[row], paying, receiving]), np.asarray(sums[found], np.float64)
 
     def entries(self, week: int) -> list[Entry]:
         """The open week's postings, added up by reason, payer and payee, in that order.

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from market.arrays import Floats, column_means, column_medians, ratio, totals
-from market.ledger import Account
+from market.ledger import ENTRY_TYPES, REST_OF_WORLD, Account
 from market.suppliers import HYPERSCALER, PROVIDER_CLASSES
 from market.units import HOURS_PER_WEEK, Term
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from market.model import MarketModel
     from market.trade import Trades
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "ledger_kinds"]
 
 Columns = dict[str, NDArray[Any]]
 
 
 class Recorder:
-    """Rows by table: seller, book, segment, market, desk and default weeks."""
+    """Rows by table: seller, book, segment, market, desk, flow and default weeks."""
 
     def __init__(self, model: MarketModel) -> None:
         suppliers, tables = model.suppliers, model.tables
@@ -45,6 +45,7 @@ class Recorder:
         self._add("segment_week", model.week, self._segment_week(model, trades))
         self._add("market_week", model.week, self._market_week(model, held))
         self._add("desk_week", model.week, self._desk_week(model, trades))
+        self._add("flow_week", model.week, self._flow_week(model))
 
     def _add(self, table: str, week: int, columns: Columns) -> None:
         rows = len(next(iter(columns.values())))
@@ -228,6 +229,25 @@ class Recorder:
             "lease_cost_usd": np.array([model.accounts.ledger.week_total("leaseback")]),
             "salience": np.array([0.0 if offer is None else offer.salience]),
         }
+
+    def _flow_week(self, model: MarketModel) -> Columns:
+        """Money that changes hands between kinds of agents."""
+        kinds, kind_of = np.unique(ledger_kinds(model), return_inverse=True)
+        (reason, payer, payee), usd = model.accounts.ledger.cash_flows(kind_of, len(kinds))
+        return {
+            "payer_kind": kinds[payer],
+            "payee_kind": kinds[payee],
+            "reason": np.array(list(ENTRY_TYPES))[reason],
+            "usd": usd,
+        }
+
+
+def ledger_kinds(model: MarketModel) -> NDArray[Any]:
+    """Kind of each row of the ledger: class of a seller, name of a vendor, lender, tenant, rest of the world."""
+    accounts, classes = model.accounts, np.array(PROVIDER_CLASSES)[model.suppliers.provider_class]
+    sellers, tenants = len(accounts.seller_rows), len(accounts.segment_rows)
+    others = np.array(["lender", *["tenant"] * tenants, REST_OF_WORLD])
+    return np.concatenate([classes[:sellers], accounts.vendor_names, others])
 
 
 def _signed_at_desk(model: MarketModel, trades: Trades) -> float:

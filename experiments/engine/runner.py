@@ -13,7 +13,7 @@ from experiments.engine.plan import RunSpec
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-__all__ = ["TABLES", "RunResult", "Tables", "execute", "framed", "simulate"]
+__all__ = ["DERIVED", "TABLES", "RunResult", "Tables", "execute", "framed", "simulate"]
 
 Tables = dict[str, pl.DataFrame]
 """Recorded tables of a run by name."""
@@ -21,7 +21,11 @@ Tables = dict[str, pl.DataFrame]
 _KINDS: dict[str, pl.DataType] = {
     "week": pl.Int32(),
     **dict.fromkeys(
-        ("seller", "provider_class", "heavy", "sku", "vendor", "agent", "segment", "desk", "cause"), pl.String()
+        (
+            *("seller", "provider_class", "heavy", "sku", "vendor", "agent", "segment", "desk", "cause", "metric"),
+            *("payer_kind", "payee_kind", "reason"),
+        ),
+        pl.String(),
     ),
     **dict.fromkeys(("revised", "alive", "pool_member"), pl.Boolean()),
 }  # every other column is a quantity
@@ -53,14 +57,28 @@ _COLUMNS = {
         "week desk sku price_usd_per_gpu_hour cap_gpus sold_gpus requested_gpus filled_gpus rent_usd "
         "lease_cost_usd salience"
     ),
+    "flow_week": "week payer_kind payee_kind reason usd",
     "default_week": ("week seller provider_class heavy cause debt_usd recovered_usd guaranteed_usd loss_usd gpus"),
 }
 
-TABLES: dict[str, dict[str, pl.DataType]] = {
-    table: {column: _KINDS.get(column, pl.Float64()) for column in columns.split()}
-    for table, columns in _COLUMNS.items()
+_DERIVED_COLUMNS = {
+    "trend_week": "week metric sku provider_class value weight",
+    "flow_total": "payer_kind payee_kind reason usd",
 }
+
+
+def _schemas(tables: Mapping[str, str]) -> dict[str, dict[str, pl.DataType]]:
+    return {
+        table: {column: _KINDS.get(column, pl.Float64()) for column in columns.split()}
+        for table, columns in tables.items()
+    }
+
+
+TABLES = _schemas(_COLUMNS)
 """Columns and types of every recorded table; units stand in the names, USD flows are per week."""
+
+DERIVED = _schemas(_DERIVED_COLUMNS)
+"""The same of the small tables that are computed from them at the end of a run."""
 
 
 @dataclass(frozen=True)
@@ -112,16 +130,18 @@ def _framed(table: str, columns: Mapping[str, Any]) -> pl.DataFrame:
 Simulate = Callable[["Scenario", int], Tables]
 Measure = Callable[..., pl.DataFrame]
 """``measure(tables, weeks=...)`` returns the outcomes of a run, one row each."""
+Derive = Callable[..., Tables]
+"""``derive(tables, weeks=...)`` returns the tables of `DERIVED`."""
 
 
-def execute(spec: RunSpec, simulate: Simulate, measure: Measure) -> RunResult:
+def execute(spec: RunSpec, simulate: Simulate, measure: Measure, derive: Derive) -> RunResult:
     """Run and measure; whatever a run raises becomes data, so that one failure loses nothing else."""
     try:
-        tables = simulate(spec.scenario, spec.seed)
-        outcomes = measure(tables, weeks=spec.scenario.weeks)
+        tables, weeks = simulate(spec.scenario, spec.seed), spec.scenario.weeks
+        measured = {"outcomes": measure(tables, weeks=weeks), **derive(tables, weeks=weeks)}
     except Exception as error:
         return _failed(error)
-    return RunResult("ok", "", {"outcomes": outcomes, **tables})
+    return RunResult("ok", "", {**measured, **tables})
 
 
 def _failed(error: Exception) -> RunResult:

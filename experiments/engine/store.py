@@ -3,7 +3,7 @@
 ::
 
     out/  scenario.toml design.toml manifest.json runs.parquet outcomes.parquet market_week.parquet desk_week.parquet
-          [seller_week.parquet ...] summary.csv effects.csv figures/
+          trend_week.parquet flow_total.parquet [seller_week.parquet ...] summary.csv effects.csv figures/
           parts/ID/  finished runs, until all of them are compacted
 
 Every file is written under a temporary name and renamed when complete. Tables hold no clock, host or duration: those
@@ -26,12 +26,12 @@ import tomli_w
 from experiments.engine.errors import ScenarioError, StoreError
 from experiments.engine.parts import Parts, checksum, remove
 from experiments.engine.plan import Plan
-from experiments.engine.runner import TABLES
+from experiments.engine.runner import DERIVED, TABLES
 
 __all__ = ["DEFAULT_TABLES", "Store"]
 
-DEFAULT_TABLES = ("market_week", "desk_week")
-"""Recorded tables kept besides the outcomes; the others are large, or follow from these."""
+DEFAULT_TABLES = ("market_week", "desk_week", "trend_week", "flow_total")
+"""Tables kept besides the outcomes; the other recorded ones are large."""
 
 _ROWS_PER_GROUP = 50_000  # fixed, so that the same rows make the same bytes
 _FIRST_FILES = {"scenario.toml", ".lock"}  # what a start that was cut short may leave
@@ -44,7 +44,7 @@ class Store:
         out: the folder; made when it is opened.
         plan: what belongs in it.
         outcome_schema: columns and types of a run's outcomes.
-        tables: recorded tables to keep.
+        tables: recorded and derived tables to keep.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Store:
     ) -> None:
         self.out = out
         self.plan = plan
-        recorded = {table: TABLES[table] for table in tables}
-        self.schemas: dict[str, dict[str, Any]] = {"outcomes": dict(outcome_schema), **recorded}
+        kept = {table: (TABLES | DERIVED)[table] for table in tables}
+        self.schemas: dict[str, dict[str, Any]] = {"outcomes": dict(outcome_schema), **kept}
         self.parts = Parts(out / "parts", self.schemas)
 
     @contextmanager

@@ -31,9 +31,12 @@ __all__ = [
     "book_margin_trend",
     "default_rate",
     "defaults",
+    "failures",
     "lerner_margin",
     "lerner_margin_trend",
+    "lives",
     "margin_over_full_cost",
+    "profit_and_revenue",
 ]
 
 MARGIN_CLASSES = (
@@ -109,10 +112,10 @@ def _carry_on(books: _Books) -> _Books:
     return _Books(revenue, profits, books.alive)
 
 
-def _weekly(
+def profit_and_revenue(
     records: Records, window: Window, margin: Margin, population: Population, provider_class: str
 ) -> tuple[Floats, Floats]:
-    """Profit and revenue of a group by week of the window."""
+    """Profit and revenue of a group by week of the window, USD."""
     books = _cohort(records) if population == "cohort" else _books(records)
     inside = records.agents_in(provider_class)
     if population == "survivors":
@@ -127,14 +130,14 @@ _NO_REVENUE = "no seller of the class earns revenue"
 def book_margin(records: Records, window: Window, margin: Margin, population: Population = "") -> Iterator[Cell]:
     """A margin of the books over the window, by class; see the head of this module."""
     for name in MARGIN_CLASSES:
-        profit, revenue = _weekly(records, window, margin, population, name)
+        profit, revenue = profit_and_revenue(records, window, margin, population, name)
         yield cell(float(ratio(profit.sum(), revenue.sum())), _NO_REVENUE, provider_class=name)
 
 
 def book_margin_trend(records: Records, window: Window, margin: Margin, population: Population = "") -> Iterator[Cell]:
     """Slope per year of the weekly margin, by class, over the weeks with revenue; 0.01 is a point a year."""
     for name in MARGIN_CLASSES:
-        yield _trend(ratio(*_weekly(records, window, margin, population, name)), window, name, _NO_REVENUE)
+        yield _trend(ratio(*profit_and_revenue(records, window, margin, population, name)), window, name, _NO_REVENUE)
 
 
 def _trend(weekly: Floats, window: Window, provider_class: str, reason: str) -> Cell:
@@ -182,20 +185,25 @@ def lerner_margin_trend(records: Records, window: Window) -> Iterator[Cell]:
 
 def defaults(records: Records, window: Window) -> Iterator[Cell]:
     """Sellers that failed in the window: alive the week before, not alive any more."""
-    for name, alive in _lives(records, window):
-        failed = float((alive[:-1] & ~alive[1:]).sum())
+    for name, alive in lives(records, window):
+        failed = float(failures(alive).sum())
         yield cell(failed if alive.any() else np.nan, "no seller in the class", provider_class=name)
+
+
+def failures(alive: Bools) -> Floats:
+    """Sellers that fail from each week to the next, ``(weeks,)`` from lives ``(weeks + 1, sellers)``."""
+    return np.asarray((alive[:-1] & ~alive[1:]).sum(axis=1), float)
 
 
 def default_rate(records: Records, window: Window) -> Iterator[Cell]:
     """Sellers alive before the window that failed in it, as a share."""
-    for name, alive in _lives(records, window):
+    for name, alive in lives(records, window):
         opening = alive[:, alive[0]]
         failed = (~opening.all(axis=0)).sum()
         yield cell(float(ratio(failed, opening.shape[1])), "no seller alive before the window", provider_class=name)
 
 
-def _lives(records: Records, window: Window) -> Iterator[tuple[str, Bools]]:
+def lives(records: Records, window: Window) -> Iterator[tuple[str, Bools]]:
     """Life of each seller of a class from the week before the window on, ``(weeks + 1, sellers)``."""
     alive = _books(records).alive[window.first - 1 : window.last + 1]
     for name in MARGIN_CLASSES:

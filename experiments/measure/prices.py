@@ -28,6 +28,8 @@ __all__ = [
     "price_ratio",
     "price_realised",
     "term_ratio",
+    "weekly_cv",
+    "weekly_mean",
     "weights",
 ]
 
@@ -68,10 +70,15 @@ def _weighted(records: Records, prices: Floats) -> Floats:
     return ratio(records.by_sku(np.nan_to_num(prices) * weight), records.by_sku(weight))
 
 
+def weekly_mean(records: Records, provider_class: str) -> Floats:
+    """`price_mean` of every week, ``(weeks + 1, skus)``, USD/GPU-h."""
+    return _weighted(records, posted(records, provider_class))
+
+
 def price_mean(records: Records, window: Window) -> Iterator[Cell]:
     """Posted on-demand price, weighted by available GPUs; mean over the weeks of the window, USD/GPU-h."""
     for name in PRICE_CLASSES:
-        weekly = _weighted(records, posted(records, name))[window.rows]
+        weekly = weekly_mean(records, name)[window.rows]
         yield from records.sku_cells(name, mean_over_weeks(weekly), "no seller has it to rent")
 
 
@@ -126,19 +133,30 @@ def _spread_of(records: Records, provider_class: str) -> Spread:
 _FEW = "fewer than two sellers in every week"
 
 
+def weekly_cv(records: Records, provider_class: str) -> Floats:
+    """`price_cv` of every week, ``(weeks + 1, skus)``."""
+    weekly = _spread_of(records, provider_class)
+    return ratio(weekly.sd, weekly.mean)
+
+
 def price_cv(records: Records, window: Window) -> Iterator[Cell]:
     """Coefficient of variation of posted prices across sellers; mean over weeks with two sellers or more."""
-    return _dispersion(records, window, lambda weekly: ratio(weekly.sd, weekly.mean))
+    return _dispersion(records, window, weekly_cv)
+
+
+def _weekly_range(records: Records, provider_class: str) -> Floats:
+    weekly = _spread_of(records, provider_class)
+    return ratio(weekly.high, weekly.low)
 
 
 def price_range(records: Records, window: Window) -> Iterator[Cell]:
     """Dearest over cheapest posted price; mean over weeks with two sellers or more."""
-    return _dispersion(records, window, lambda weekly: ratio(weekly.high, weekly.low))
+    return _dispersion(records, window, _weekly_range)
 
 
-def _dispersion(records: Records, window: Window, of: Callable[[Spread], Floats]) -> Iterator[Cell]:
+def _dispersion(records: Records, window: Window, weekly: Callable[[Records, str], Floats]) -> Iterator[Cell]:
     for name in PRICE_CLASSES:
-        yield from records.sku_cells(name, mean_over_weeks(of(_spread_of(records, name))[window.rows]), _FEW)
+        yield from records.sku_cells(name, mean_over_weeks(weekly(records, name)[window.rows]), _FEW)
 
 
 def price_cv_balanced(records: Records, window: Window) -> Iterator[Cell]:

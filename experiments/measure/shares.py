@@ -14,39 +14,52 @@ from experiments.measure.margins import MARGIN_CLASSES
 from experiments.measure.records import HEADLINE, Bools, Cell, Floats, Records, Window, cell, ratio
 
 __all__ = [
+    "amd_and_all",
     "amd_hour_share",
     "amd_new_work_share",
     "amd_shipment_share",
     "amd_spend_share",
     "amd_unit_share",
+    "cloud_rent",
     "hhi_seller",
     "hhi_vendor",
     "pool_hour_share",
+    "rented_and_available",
+    "sellers_rent",
+    "tenants_gpus",
     "utilisation",
 ]
 
 SHARE_CLASSES = ("all", HEADLINE)
 
 
-def _tenants_gpus(records: Records) -> Floats:
+def tenants_gpus(records: Records) -> Floats:
     """GPUs held by end tenants through any channel, ``(weeks + 1, series)``."""
     lots = records.lots
     return lots.known("sold_gpus") + lots.known("pool_gpus") + lots.known("developer_cloud_gpus")
 
 
-def _amd_share(records: Records, window: Window, quantity: Floats, reason: str) -> Iterator[Cell]:
-    """AMD's share of the sum over the window of ``quantity``, ``(weeks + 1, series)``, by class."""
-    total = quantity[window.rows].sum(axis=0)
-    amd = records.lots.labels["vendor"] == "amd"
+def amd_and_all(records: Records, quantity: Floats, provider_class: str) -> tuple[Floats, Floats]:
+    """AMD's part of a quantity ``(weeks + 1, series)`` in a class, and the whole of it, by week ``(weeks + 1,)``."""
+    inside, amd = records.in_class(provider_class), records.lots.labels["vendor"] == "amd"
+    return quantity[:, inside & amd].sum(axis=1), quantity[:, inside].sum(axis=1)
+
+
+def _amd_share(
+    records: Records, window: Window, quantity: Floats, reason: str, elsewhere: Floats | float = 0.0
+) -> Iterator[Cell]:
+    """AMD's share of the sum over the window of ``quantity``, ``(weeks + 1, series)``, by class.
+
+    ``elsewhere`` is AMD's too, ``(weeks + 1,)``, and no seller's.
+    """
     for name in SHARE_CLASSES:
-        inside = records.in_class(name)
-        share = float(ratio(total[inside & amd].sum(), total[inside].sum()))
-        yield cell(share, reason, vendor="amd", provider_class=name)
+        amd, every = ((part + elsewhere)[window.rows].sum() for part in amd_and_all(records, quantity, name))
+        yield cell(float(ratio(amd, every)), reason, vendor="amd", provider_class=name)
 
 
 def amd_hour_share(records: Records, window: Window) -> Iterator[Cell]:
     """AMD's share of end tenants' GPU-hours, by class of seller and by segment of tenant."""
-    yield from _amd_share(records, window, _tenants_gpus(records), "no GPU is rented")
+    yield from _amd_share(records, window, tenants_gpus(records), "no GPU is rented")
     yield from _by_segment(records, window, "amd_gpus", "nvidia_gpus", "the segment holds no GPU")
 
 
@@ -55,14 +68,17 @@ def amd_spend_share(records: Records, window: Window) -> Iterator[Cell]:
 
     The developer cloud's rent goes to the vendor and is counted in every class: its hosts are neoclouds.
     """
-    spend = records.lots.known("revenue_usd") + records.lots.known("pool_revenue_usd")
-    sums = spend[window.rows].sum(axis=0)
-    amd = records.lots.labels["vendor"] == "amd"
-    cloud = records.desks.known("rent_usd")[window.rows][:, _developer_cloud(records)].sum()
-    for name in SHARE_CLASSES:
-        inside = records.in_class(name)
-        share = float(ratio(sums[inside & amd].sum() + cloud, sums[inside].sum() + cloud))
-        yield cell(share, "no tenant pays", vendor="amd", provider_class=name)
+    return _amd_share(records, window, sellers_rent(records), "no tenant pays", cloud_rent(records))
+
+
+def sellers_rent(records: Records) -> Floats:
+    """Rent of end tenants that sellers receive, direct and pool, ``(weeks + 1, series)``, USD."""
+    return records.lots.known("revenue_usd") + records.lots.known("pool_revenue_usd")
+
+
+def cloud_rent(records: Records) -> Floats:
+    """Rent of the developer cloud, ``(weeks + 1,)``, USD."""
+    return np.asarray(records.desks.known("rent_usd")[:, _developer_cloud(records)].sum(axis=1))
 
 
 def _developer_cloud(records: Records) -> Bools:
@@ -99,9 +115,7 @@ def utilisation(records: Records, window: Window) -> Iterator[Cell]:
     Firm GPUs behind the developer cloud are in neither: they are in no seller's offers, and would move the ratio
     between arms by arithmetic alone.
     """
-    lots = records.lots
-    rented = (lots.known("sold_gpus") + lots.known("pool_gpus"))[window.rows].sum(axis=0)
-    available = np.maximum(lots.known("available_gpus") - lots.known("down_gpus"), 0.0)[window.rows].sum(axis=0)
+    rented, available = (gpus[window.rows].sum(axis=0) for gpus in rented_and_available(records))
     for name in MARGIN_CLASSES:
         inside = records.in_class(name)
         used, had = records.by_sku(rented * inside), records.by_sku(available * inside)
@@ -109,9 +123,16 @@ def utilisation(records: Records, window: Window) -> Iterator[Cell]:
         yield cell(float(ratio(used.sum(), had.sum())), "no GPU is available", provider_class=name)
 
 
+def rented_and_available(records: Records) -> tuple[Floats, Floats]:
+    """GPUs that sellers rent out, and those they can, ``(weeks + 1, series)``."""
+    lots = records.lots
+    rented = lots.known("sold_gpus") + lots.known("pool_gpus")
+    return rented, np.maximum(lots.known("available_gpus") - lots.known("down_gpus"), 0.0)
+
+
 def pool_hour_share(records: Records, window: Window) -> Iterator[Cell]:
     """Share of end tenants' GPU-hours that are rented through the pool."""
-    pool, hours = records.lots.known("pool_gpus")[window.rows], _tenants_gpus(records)[window.rows]
+    pool, hours = records.lots.known("pool_gpus")[window.rows], tenants_gpus(records)[window.rows]
     for name in SHARE_CLASSES:
         inside = records.in_class(name)
         share = float(ratio(pool[:, inside].sum(), hours[:, inside].sum()))
@@ -130,7 +151,7 @@ def hhi_seller(records: Records, window: Window) -> Iterator[Cell]:
 
 def _herfindahl(records: Records, window: Window, label: str) -> Iterator[Cell]:
     owner = np.unique(records.lots.labels[label], return_inverse=True)[1]
-    hours = _tenants_gpus(records)[window.rows].sum(axis=0)
+    hours = tenants_gpus(records)[window.rows].sum(axis=0)
     for name in SHARE_CLASSES:
         shares = np.bincount(owner, hours * records.in_class(name))
         index = float(ratio((shares**2).sum(), shares.sum() ** 2))

@@ -11,8 +11,9 @@ import pytest
 
 from experiments import api
 from experiments.engine import runner
-from experiments.engine.runner import TABLES
+from experiments.engine.runner import DERIVED, TABLES
 from experiments.measure import outcomes as measured
+from experiments.measure import weekly
 from experiments.scenario import Scenario
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # worker processes cannot import this file
@@ -45,10 +46,26 @@ def fake_outcomes(tables: runner.Tables, *, weeks: int) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=measured.OUTCOME_SCHEMA, orient="row")
 
 
+def fake_derived(tables: runner.Tables, *, weeks: int) -> runner.Tables:
+    """The price of each week, AMD's shares, and one payment."""
+    market = tables["market_week"].select("week", "sku", pl.col("list_mean_usd_per_gpu_hour").alias("value"))
+    price = market.with_columns(metric=pl.lit("price_mean"), provider_class=pl.lit(measured.HEADLINE))
+    share = market.filter(sku="H100").with_columns(
+        pl.col("value") / 100, metric=pl.lit("amd_hour_share"), sku=pl.lit("all"), provider_class=pl.lit("all")
+    )
+    trend = pl.concat([price, share]).with_columns(weight=pl.lit(1.0))
+    payment = {"payer_kind": ["tenant"], "payee_kind": ["neocloud"], "reason": ["rent"], "usd": [1e9]}
+    return {
+        "trend_week": trend.select(list(DERIVED["trend_week"])).cast(DERIVED["trend_week"]),
+        "flow_total": pl.DataFrame(payment, schema=DERIVED["flow_total"]),
+    }
+
+
 @pytest.fixture
 def fake_market(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., runner.Tables]], None]:
     """Puts the small simulation in the place of the market; called, puts another one there."""
     monkeypatch.setattr(measured, "outcomes", fake_outcomes)
+    monkeypatch.setattr(weekly, "derived", fake_derived)
     monkeypatch.setattr(runner, "simulate", fake_simulate)
     return lambda simulate: monkeypatch.setattr(runner, "simulate", simulate)
 

@@ -14,7 +14,10 @@ from experiments.design import Design
 from experiments.engine import runner
 from experiments.engine.errors import StoreError
 
-TABLES = ("runs.parquet", "outcomes.parquet", "market_week.parquet", "desk_week.parquet", "summary.csv", "effects.csv")
+TABLES = (
+    *(f"{name}.parquet" for name in ("runs", "outcomes", "market_week", "desk_week", "trend_week", "flow_total")),
+    *("summary.csv", "effects.csv"),
+)
 FIGURES = ("figures/price_paths.png", "figures/price_paths.svg")
 
 
@@ -167,7 +170,7 @@ def test_a_full_disk_stops_with_one_line_and_keeps_what_is_finished(quick, monke
     write, written = pl.DataFrame.write_parquet, []
 
     def full(frame, path, **options):
-        if len(written) == 7:
+        if len(written) == 12:  # in the third part: five tables each
             raise OSError(28, "No space left on device")
         written.append(path)
         return write(frame, path, **options)
@@ -185,7 +188,7 @@ import os, signal, sys
 sys.path.insert(0, {tests!r})
 import conftest
 from experiments.engine import runner
-from experiments.measure import outcomes
+from experiments.measure import outcomes, weekly
 from experiments import cli
 
 def deadly(scenario, seed, parent=os.getpid()):
@@ -196,7 +199,7 @@ def deadly(scenario, seed, parent=os.getpid()):
 
 import cloudpickle
 cloudpickle.register_pickle_by_value(conftest)
-runner.simulate, outcomes.outcomes = deadly, conftest.fake_outcomes
+runner.simulate, outcomes.outcomes, weekly.derived = deadly, conftest.fake_outcomes, conftest.fake_derived
 sys.exit(cli.main(["run", "--seeds", "6", "--weeks", "2", "--workers", "2", "--out", "cut"]))
 """
 

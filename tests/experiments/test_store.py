@@ -11,8 +11,9 @@ import pytest
 from experiments.engine import runner
 from experiments.engine.errors import ScenarioError
 from experiments.engine.runner import RunResult, execute
-from experiments.engine.store import Store
+from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
+from experiments.measure import weekly
 
 OK = {"status": "ok", "message": ""}
 FAILED = RunResult("failed", "ValueError: no", {}, "Traceback ...")
@@ -24,7 +25,7 @@ def store(tmp_path, small_plan, fake_market) -> Store:
 
 
 def result_of(spec) -> RunResult:
-    return execute(spec, runner.simulate, measured.outcomes)
+    return execute(spec, runner.simulate, measured.outcomes, weekly.derived)
 
 
 def filled(store: Store) -> list:
@@ -186,4 +187,4 @@ def test_the_manifest_has_the_checksums_of_the_tables(store):
         store.finish({"command": "x"}, keep_parts=False)
     manifest = json.loads((store.out / "manifest.json").read_text())
     assert manifest["command"] == "x"
-    assert set(manifest["tables"]) == {"outcomes.parquet", "market_week.parquet", "desk_week.parquet", "runs.parquet"}
+    assert set(manifest["tables"]) == {f"{name}.parquet" for name in ("runs", "outcomes", *DEFAULT_TABLES)}

@@ -97,6 +97,7 @@ def fabricate(
             [] if desk is None else [{"desk": "developer_cloud", "sku": "MI300X"}],
             [] if desk is None else [dict(desk)],
         ),
+        "flow_week": table("flow_week", [], []),
         "default_week": table("default_week", [], []),
     }
     frames = framed(recorded)
