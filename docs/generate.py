@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import partial
 from inspect import getdoc
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ sys.path.insert(0, str(DOCS.parent))
 
 from experiments.entries import bounds  # noqa: E402
 from experiments.events import EVENT_KINDS, LIVE_KEYS  # noqa: E402
-from experiments.measure.outcomes import OUTCOMES, UNITS  # noqa: E402
+from experiments.measure.outcomes import OUTCOMES, UNITS, meaning  # noqa: E402
 from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, scenario_names  # noqa: E402
 from experiments.study.claims import judge  # noqa: E402
 from experiments.study.effects import EFFECTS_FILE, kept_effects  # noqa: E402
@@ -178,20 +177,10 @@ def _needed(name: str) -> str:
 # ------------------------------------------------------------------------------------------------ outcomes
 
 
-def _meaning(measure: Any) -> str:
-    """First paragraph of a measure's docstring, and the part it is fixed to."""
-    fixed = ""
-    if isinstance(measure, partial):
-        fixed = ", ".join(f"{name} {value}".strip() for name, value in measure.keywords.items() if value)
-        measure = measure.func
-    text = " ".join((getdoc(measure) or "").partition("\n\n")[0].split())
-    return f"{text} ({fixed})" if fixed else text
-
-
 def outcomes() -> str:
     """The page of all outcomes and their units."""
     body = [
-        [f"`{name}`", UNITS[name], outcome.provider_class, "trend" if outcome.trend else "", _meaning(outcome.measure)]
+        [f"`{name}`", UNITS[name], outcome.provider_class, "trend" if outcome.trend else "", meaning(name)]
         for name, outcome in OUTCOMES.items()
     ]
     parts = [

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from experiments.api import Results, compare, experiment, run
+    from experiments.api import Results, compare, experiment, report, run
     from experiments.design import Design
     from experiments.engine.errors import ScenarioError
     from experiments.scenario import Scenario, scenario_names
 
-__all__ = ["Design", "Results", "Scenario", "ScenarioError", "compare", "experiment", "run", "scenario_names"]
+__all__ = ["Design", "Results", "Scenario", "ScenarioError", "compare", "experiment", "report", "run", "scenario_names"]
 
 _HOMES = {
     "Design": "experiments.design",
@@ -32,6 +32,7 @@ _HOMES = {
     "ScenarioError": "experiments.engine.errors",
     "compare": "experiments.api",
     "experiment": "experiments.api",
+    "report": "experiments.api",
     "run": "experiments.api",
     "scenario_names": "experiments.scenario",
 }

@@ -19,8 +19,9 @@ from typing import Any
 
 import polars as pl
 
-from experiments.design import DEFAULT_DESIGN, Design
+from experiments.design import DEFAULT_DESIGN, Design, stored_plan
 from experiments.engine import runner
+from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.executors import Notice, Report, executor
 from experiments.engine.parts import Parts
 from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, make_plan, sources_digest
@@ -30,7 +31,7 @@ from experiments.measure import outcomes as measured
 from experiments.measure import stats, weekly
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
 
-__all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "run"]
+__all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "report", "run"]
 
 Progress = Callable[[int, int], None]
 """Told how many runs are done, of how many."""
@@ -43,17 +44,54 @@ class Results:
     """An experiment's results in its folder; frames are polars.
 
     Attributes:
-        plan: what was run.
-        out: the folder.
+        store: the folder and what fills it.
         failed: number of rows of the plan without results.
+        missing: runs of the plan that are not done yet; 0 unless an unfinished folder was opened.
     """
 
-    plan: Plan
-    out: Path
+    store: Store
     failed: int
+    missing: int = 0
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Results:
+        """The results in a folder, of the runs that are finished; nothing is run or changed.
+
+        Raises:
+            ScenarioError: no such folder, not one of results, or none of its runs is finished.
+        """
+        store = _stored(Path(folder))
+        runs = store.read("runs")
+        if not len(runs):
+            raise ScenarioError(f"{folder}: no run is finished; {_go_on(store)}")
+        failed = runs.filter(pl.col("status") != "ok").height
+        missing = len({spec.id for spec in store.plan.runs()}) - runs["id"].n_unique()
+        return cls(store, failed, max(0, missing))
+
+    @property
+    def plan(self) -> Plan:
+        """What was run."""
+        return self.store.plan
+
+    @property
+    def out(self) -> Path:
+        """The folder."""
+        return self.store.out
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """Command, versions, machine and times of the runs."""
+        return self.store.manifest()
+
+    def go_on(self) -> str:
+        """How many runs are done and what finishes the others; blank where none is missing."""
+        if not self.missing:
+            return ""
+        total = len(self.plan.runs())
+        return f"{total - self.missing} of {total} runs are done; {_go_on(self.store)}"
 
     def _read(self, name: str) -> pl.DataFrame:
-        return pl.read_parquet(self.out / f"{name}.parquet")
+        return self.store.read(name)
 
     @cached_property
     def runs(self) -> pl.DataFrame:
@@ -104,8 +142,30 @@ class Results:
     @cached_property
     def effects(self) -> pl.DataFrame:
         """Paired difference and interval of every metric by contrast."""
-        contrasts = [(contrast.name, contrast.arm, contrast.base) for contrast in self.plan.contrasts]
+        arms = set(self.runs["arm"])  # some may have no finished run yet
+        contrasts = [
+            (contrast.name, contrast.arm, contrast.base)
+            for contrast in self.plan.contrasts
+            if {contrast.arm, contrast.base} <= arms
+        ]
         return stats.effects(self.outcomes, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
+
+
+def _stored(folder: Path) -> Store:
+    """The store of a folder that an experiment filled."""
+    if not folder.is_dir():
+        siblings = [path.name for path in folder.parent.glob("*") if path.is_dir()]
+        why = "it is a file" if folder.exists() else f"no such folder{nearest(folder.name, siblings)}"
+        raise ScenarioError(f"{folder}: {why}")
+    if missing := [name for name in ("design.toml", "scenario.toml") if not (folder / name).is_file()]:
+        raise ScenarioError(f"{folder}: not a folder of results: it has no {' and no '.join(missing)}")
+    plan, tables = stored_plan(folder)
+    return Store(folder, plan, measured.OUTCOME_SCHEMA, [name for name in tables if name != "outcomes"])
+
+
+def _go_on(store: Store) -> str:
+    command = store.manifest().get("command")
+    return f"to go on: {command}" if command else "to go on, give the same call again"
 
 
 def experiment(
@@ -232,17 +292,30 @@ def carry_out(
     start, clock = datetime.now(UTC), time.perf_counter()
     with store.open():
         if not store.complete():
+            store.begin(_manifest(plan, command, start))
             statuses = _do_missing(store, workers, progress or _silent, notice or _say)
             store.compact(statuses)
-            bad = [entry for entry in statuses.values() if entry["status"] != "ok"]
-            manifest = _manifest(plan, command, start, time.perf_counter() - clock, len(bad))
-            store.finish(manifest, keep_parts=bool(bad))
+            bad = sum(entry["status"] != "ok" for entry in statuses.values())
+            ended = {"seconds": round(time.perf_counter() - clock, 3), "runs": _counts(plan, bad)}
+            store.finish(_manifest(plan, command, start) | ended, keep_parts=bool(bad))
         failed = store.read("runs").filter(pl.col("status") != "ok").height
-        results = Results(plan, folder, failed)
-        store.write_csv("summary", results.summary)
-        store.write_csv("effects", results.effects)
+        results = Results(store, failed)
         store.discard_empty_parts()
-        _draw(results)
+        _report(results)
+    return results
+
+
+def report(folder: str | Path) -> Results:
+    """Write tables, figures and report of a folder anew from what is stored in it; nothing is run.
+
+    Of an unfinished experiment the finished runs are reported, under a banner that says so.
+
+    Raises:
+        ScenarioError: as `Results.open`.
+        StoreError: the folder cannot be written.
+    """
+    results = Results.open(folder)
+    _report(results)
     return results
 
 
@@ -270,12 +343,13 @@ def _work(spec: RunSpec, parts: Parts, steps: tuple[runner.Simulate, runner.Meas
     return Report(spec.id, result.status, result.message)
 
 
-def _draw(results: Results) -> None:
-    """The figure of the price paths: the arms that the tables show."""
-    from experiments.show import plots
+def _report(results: Results) -> None:
+    """Everything that follows from the tables: summary, effects, figures, report."""
+    from experiments.show import report as shown
 
-    figure = plots.price_paths(results.market_week, results.runs, results.plan.shown_arms(), level=results.plan.level)
-    plots.save(figure, results.out / "figures", "price_paths")
+    results.store.write_csv("summary", results.summary)
+    results.store.write_csv("effects", results.effects)
+    shown.write(results)
 
 
 def _silent(done: int, total: int) -> None:
@@ -286,19 +360,21 @@ def _say(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _manifest(plan: Plan, command: str, start: datetime, seconds: float, failed: int) -> dict[str, Any]:
+def _counts(plan: Plan, failed: int) -> dict[str, int]:
+    return {"rows": len(plan.rows()), "done": len(plan.runs()), "failed": failed}
+
+
+def _manifest(plan: Plan, command: str, start: datetime) -> dict[str, Any]:
     """Where, when and with what the tables were made: all that must not stand in them."""
     return {
         "experiment": plan.name,
         "command": command,
         "started": start.isoformat(timespec="seconds"),
-        "seconds": round(seconds, 3),
         "machine": {"name": platform.node(), "system": platform.platform(), "processor": platform.machine()},
         "python": platform.python_version(),
         "packages": {name: found for name in _PACKAGES if (found := _version(name))},
         "sources": sources_digest(),
         "data": dict(plan.tables_digest),
-        "runs": {"rows": len(plan.rows()), "done": len(plan.runs()), "failed": failed},
     }
 
 

@@ -168,6 +168,19 @@ def _compare(base: str, variant: str, **options: Any) -> int:
     return _carried_out(api.compare, (base, variant), options)
 
 
+@_neocloud.command("report")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
+def _report(folder: Path) -> int:
+    """Write tables, figures and report of a results folder anew; nothing is run."""
+    from experiments import api
+
+    results = api.report(folder)
+    click.echo(f"Report: {results.out / 'report.html'}")
+    if results.missing:
+        _complain(f"unfinished: {results.go_on()}")
+    return _SOME_FAILED if results.missing else _after(results)
+
+
 def _carried_out(function: Callable[..., Results], arguments: tuple[str, ...], options: dict[str, Any]) -> int:
     """Call a function of the API with the options of the command line, print its results, return the exit code."""
     from experiments.engine.store import DEFAULT_TABLES
@@ -178,6 +191,11 @@ def _carried_out(function: Callable[..., Results], arguments: tuple[str, ...], o
     with _progress(quiet) as progress:
         results = function(*arguments, **options, **kept, progress=progress, notice=_complain, command=command)
     _print(results, form)
+    return _after(results)
+
+
+def _after(results: Results) -> int:
+    """Exit code of finished results; failures are told."""
     if results.failed:
         total = results.runs.height
         _complain(f"{results.failed} of {total} runs failed: see status and message in {results.out}/runs.parquet")

@@ -15,10 +15,11 @@ from pydantic import Field, ValidationError
 
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Screen, make_plan
+from experiments.engine.runner import DERIVED, TABLES
 from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml
 from market.parameters import Parameters
 
-__all__ = ["DEFAULT_DESIGN", "Design", "design_names"]
+__all__ = ["DEFAULT_DESIGN", "Design", "design_names", "stored_plan"]
 
 DEFAULT_DESIGN = "developer-cloud"
 
@@ -134,6 +135,38 @@ class Design(Parameters):
     def _scenario(self, arm: ArmDesign, base: Scenario, varied: Callable[[Scenario], Scenario]) -> Scenario:
         own = varied(Scenario.load(arm.scenario)) if arm.scenario else base
         return own.with_(arm.set, f"experiment {self.name}, arm {arm.name}") if arm.set else own
+
+
+def stored_plan(folder: Path) -> tuple[Plan, list[str]]:
+    """The plan that fills a folder of results, from its ``design.toml`` and ``scenario.toml``, and the tables kept.
+
+    Raises:
+        ScenarioError: one of them is missing, cannot be read, or is not what this version of the program writes.
+    """
+    base, record = Scenario.load(folder.absolute() / "scenario.toml"), read_toml(folder / "design.toml")
+    try:
+        unknown = set(record["tables"]) - {"outcomes", *TABLES, *DERIVED}
+        if unknown:
+            raise KeyError(f"table {unknown.pop()}")
+        return _recorded(record, base, f"{folder}/design.toml"), record["tables"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ScenarioError(f"{folder}/design.toml: not written by this version of the program: {error!r}") from None
+
+
+def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
+    """The plan that `Plan.record` and the store wrote down."""
+    return Plan(
+        record["name"],
+        record["question"],
+        base,
+        tuple(Arm(arm["name"], base.with_(arm["set"], where)) for arm in record["arms"]),
+        tuple(record["seeds"]),
+        tuple(Contrast(**contrast) for contrast in record["contrasts"]),
+        tuple(Screen(screen["title"], tuple(screen["metrics"])) for screen in record.get("screens", ())),
+        record["level"],
+        record["program"]["tables"],
+        record["program"]["sources"],
+    )
 
 
 def design_names() -> list[str]:

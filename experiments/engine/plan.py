@@ -96,6 +96,7 @@ class Plan:
         screens: tables on the screen; none: a choice by the program.
         level: of all intervals.
         tables_digest: SHA-256 of the data tables, by arm.
+        sources: SHA-256 of the program that makes the runs.
     """
 
     name: str
@@ -107,11 +108,14 @@ class Plan:
     screens: tuple[Screen, ...] = ()
     level: float = 0.95
     tables_digest: Mapping[str, str] = field(default_factory=dict)
+    sources: str = ""
 
     def rows(self) -> list[RunSpec]:
         """One per arm and seed, in the order of the plan. Arms that are the same scenario share their runs' ids."""
         return [
-            RunSpec(run_id(arm.scenario, seed, self.tables_digest[arm.name]), arm.name, seed, arm.scenario)
+            RunSpec(
+                run_id(arm.scenario, seed, self.tables_digest[arm.name], self.sources), arm.name, seed, arm.scenario
+            )
             for arm in self.arms
             for seed in self.seeds
         ]
@@ -145,7 +149,7 @@ class Plan:
             "seeds": list(self.seeds),
             "arms": [{"name": arm.name, "set": self._set(arm)} for arm in self.arms],
             "contrasts": [_without_blanks(vars(contrast)) for contrast in self.contrasts],
-            "program": {"sources": sources_digest(), "tables": dict(self.tables_digest)},
+            "program": {"sources": self.sources, "tables": dict(self.tables_digest)},
         }
 
     def digest(self) -> str:
@@ -197,7 +201,9 @@ def make_plan(
     start = FIRST_SEED if first_seed is None else first_seed
     numbers = tuple(range(start, start + seeds))
     digests = _tables_digests(chosen)
-    return Plan(name, question, base, chosen, numbers, tuple(contrasts), tuple(screens), level, digests)
+    return Plan(
+        name, question, base, chosen, numbers, tuple(contrasts), tuple(screens), level, digests, sources_digest()
+    )
 
 
 def _tables_digests(arms: Iterable[Arm]) -> dict[str, str]:
@@ -211,9 +217,9 @@ def _tables_digests(arms: Iterable[Arm]) -> dict[str, str]:
     return digests
 
 
-def run_id(scenario: Scenario, seed: int, tables_digest: str) -> str:
-    """Sixteen hexadecimal digits that stand for everything a run's result depends on."""
-    content = json.dumps([scenario.digest(), seed, tables_digest, sources_digest()])
+def run_id(scenario: Scenario, seed: int, tables_digest: str, sources: str = "") -> str:
+    """Sixteen hexadecimal digits that stand for everything a run's result depends on; default sources: this program."""
+    content = json.dumps([scenario.digest(), seed, tables_digest, sources or sources_digest()])
     return hashlib.blake2b(content.encode(), digest_size=8).hexdigest()
 
 

@@ -25,7 +25,7 @@ import tomli_w
 
 from experiments.engine.errors import ScenarioError, StoreError
 from experiments.engine.parts import Parts, checksum, remove
-from experiments.engine.plan import Plan
+from experiments.engine.plan import Plan, RunSpec
 from experiments.engine.runner import DERIVED, TABLES
 
 __all__ = ["DEFAULT_TABLES", "Store"]
@@ -97,8 +97,9 @@ class Store:
     def _begin(self) -> None:
         for left in self.out.glob(".tmp-*"):
             remove(left)
-        self._write_text("scenario.toml", self.plan.base.canonical())
-        self._write_text("design.toml", tomli_w.dumps(self._record()))
+        self.write_text("scenario.toml", self.plan.base.canonical())
+        screens = [{"title": screen.title, "metrics": list(screen.metrics)} for screen in self.plan.screens]
+        self.write_text("design.toml", tomli_w.dumps({**self._record(), "screens": screens}))
         self.parts.open()
 
     def _record(self) -> dict[str, Any]:
@@ -126,6 +127,7 @@ class Store:
             scenario = tomllib.loads((self.out / "scenario.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ScenarioError(f"{self.out}: its design or scenario cannot be read: {error}") from None
+        design.pop("screens", None)  # what is shown of an experiment does not make it another
         wanted_scenario = tomllib.loads(self.plan.base.canonical())
         held = _flat({"design": design, "scenario": _substance(scenario)})
         wanted = _flat({"design": self._record(), "scenario": _substance(wanted_scenario)})
@@ -144,13 +146,24 @@ class Store:
 
     # ------------------------------------------------------------------------------------------------- compaction
 
-    def complete(self) -> bool:
-        """Whether all runs are compacted and the tables are what the manifest says."""
+    def manifest(self) -> dict[str, Any]:
+        """What is written down beside the tables; empty where nothing can be read."""
         try:
-            manifest = json.loads((self.out / "manifest.json").read_text(encoding="utf-8"))
-            sums = manifest["tables"]
-            return bool(manifest["complete"]) and all(checksum(self.out / name) == sums[name] for name in sums)
-        except (OSError, ValueError, KeyError, TypeError):
+            entry: dict[str, Any] = json.loads((self.out / "manifest.json").read_text(encoding="utf-8"))
+            return entry
+        except (OSError, ValueError):
+            return {}
+
+    def complete(self) -> bool:
+        """Whether no run is to be tried (again) and the tables are what the manifest says."""
+        return self.manifest().get("complete") is True and self.compacted()
+
+    def compacted(self) -> bool:
+        """Whether the tables of all runs are there and are what the manifest says."""
+        try:
+            sums = self.manifest()["tables"]
+            return bool(sums) and all(checksum(self.out / name) == sums[name] for name in sums)
+        except (OSError, KeyError, TypeError):
             return False
 
     def compact(self, statuses: Mapping[str, Mapping[str, str]]) -> None:
@@ -164,7 +177,7 @@ class Store:
             for name, schema in self.schemas.items():
                 self._join(name, {"run": pl.String(), **schema}, whole)
             with self._renamed("runs.parquet") as path:
-                self._runs(statuses).write_parquet(path)
+                self._runs(statuses, self.plan.rows()).write_parquet(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise StoreError(f"cannot write to {self.out}: {' '.join(str(error).split())}") from None
 
@@ -177,9 +190,8 @@ class Store:
             else:
                 pl.DataFrame(schema=dict(schema)).write_parquet(path)
 
-    def _runs(self, statuses: Mapping[str, Mapping[str, str]]) -> pl.DataFrame:
+    def _runs(self, statuses: Mapping[str, Mapping[str, str]], rows: Sequence[RunSpec]) -> pl.DataFrame:
         """``runs.parquet``: id, arm, seed, status, message, and every key in which the arms differ."""
-        rows = self.plan.rows()
         columns = {
             "id": pl.Series([spec.id for spec in rows], dtype=pl.String),
             "arm": pl.Series([spec.arm for spec in rows], dtype=pl.String),
@@ -192,6 +204,10 @@ class Store:
             columns[key] = _column([values[spec.arm].get(key) for spec in rows])
         return pl.DataFrame(columns)
 
+    def begin(self, manifest: Mapping[str, Any]) -> None:
+        """Write down what is being run, until `finish`: a report of half an experiment says how to go on."""
+        self.write_text("manifest.json", json.dumps({**manifest, "complete": False}, indent=2) + "\n")
+
     def finish(self, manifest: Mapping[str, Any], *, keep_parts: bool) -> None:
         """Write the manifest with the checksums of the tables, then drop the parts that they replace.
 
@@ -202,7 +218,7 @@ class Store:
         names = [*(f"{name}.parquet" for name in self.schemas), "runs.parquet"]
         tables = {name: checksum(self.out / name) for name in names}
         entry = {**manifest, "complete": not keep_parts, "tables": tables}
-        self._write_text("manifest.json", json.dumps(entry, indent=2) + "\n")
+        self.write_text("manifest.json", json.dumps(entry, indent=2) + "\n")
         if not keep_parts:
             remove(self.parts.folder)
 
@@ -215,13 +231,34 @@ class Store:
 
     def write_csv(self, name: str, frame: pl.DataFrame) -> None:
         """Write a frame as ``NAME.csv``."""
-        self._write_text(f"{name}.csv", frame.write_csv())
+        self.write_text(f"{name}.csv", frame.write_csv())
 
     def read(self, name: str) -> pl.DataFrame:
-        """A compacted table."""
-        return pl.read_parquet(self.out / f"{name}.parquet")
+        """A table of all runs; while some are missing, of those that are finished.
 
-    def _write_text(self, name: str, text: str) -> None:
+        Raises:
+            ScenarioError: a table that is no table.
+        """
+        if self.compacted():
+            return _read(self.out / f"{name}.parquet")
+        done = self.done()
+        if name == "runs":
+            return self._runs(done, [spec for spec in self.plan.rows() if spec.id in done])
+        whole = [spec.id for spec in self.plan.runs() if done.get(spec.id, {}).get("status") == "ok"]
+        frames = [_read(self.parts.folder / run / f"{name}.parquet") for run in whole]
+        return pl.concat(frames) if frames else pl.DataFrame(schema={"run": pl.String, **self.schemas[name]})
+
+    def done(self) -> dict[str, dict[str, str]]:
+        """Status and message of every finished run; unlike `finished` it changes nothing."""
+        found = {spec.id: self.parts.status(spec.id) for spec in self.plan.runs()}
+        return {run: entry for run, entry in found.items() if entry is not None}
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file; it appears whole or not at all.
+
+        Raises:
+            StoreError: the disk refuses.
+        """
         with self._renamed(name) as path:
             path.write_text(text, encoding="utf-8")
 
@@ -236,6 +273,13 @@ class Store:
             raise StoreError(f"cannot write {self.out / name}: {error.strerror or error}") from None
         finally:
             path.unlink(missing_ok=True)
+
+
+def _read(path: Path) -> pl.DataFrame:
+    try:
+        return pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise ScenarioError(f"cannot read {path}: {' '.join(str(error).split())}") from None
 
 
 def _claim(path: Path) -> int:

@@ -10,13 +10,26 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from inspect import getdoc
+from typing import Any
 
 import polars as pl
 
 from experiments.measure import composition, convergence, margins, policy, prices, revisions, shares
 from experiments.measure.records import HEADLINE, OUTCOME_SCHEMA, Cell, Records, Window, windows
 
-__all__ = ["HEADLINE", "OUTCOMES", "OUTCOME_SCHEMA", "UNITS", "Outcome", "Records", "Window", "outcomes", "windows"]
+__all__ = [
+    "HEADLINE",
+    "OUTCOMES",
+    "OUTCOME_SCHEMA",
+    "UNITS",
+    "Outcome",
+    "Records",
+    "Window",
+    "meaning",
+    "outcomes",
+    "windows",
+]
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,21 @@ OUTCOMES: dict[str, Outcome] = {
 
 UNITS: dict[str, str] = {name: outcome.unit for name, outcome in OUTCOMES.items()}
 """Unit of every outcome by name."""
+
+
+def meaning(name: str) -> str:
+    """What an outcome is, in one sentence or two: the head of its measure's docstring, and the part it is fixed to.
+
+    Raises:
+        KeyError: there is no such outcome.
+    """
+    measure: Any = OUTCOMES[name].measure
+    fixed = ""
+    if isinstance(measure, partial):
+        fixed = ", ".join(f"{key} {value}".strip() for key, value in measure.keywords.items() if value)
+        measure = measure.func
+    text = " ".join((getdoc(measure) or "").partition("\n\n")[0].split())
+    return f"{text} ({fixed})" if fixed else text
 
 
 def outcomes(tables: Mapping[str, pl.DataFrame], *, weeks: int, spans: Sequence[Window] | None = None) -> pl.DataFrame:

@@ -1,10 +1,17 @@
-"""Figures: functions of result tables. Colours can be told apart by colour-blind readers, lines by their dashes too."""
+"""Figures: functions of result tables. Colours can be told apart by colour-blind readers, lines by their dashes too.
+
+Two kinds of bands, and each figure says which it has: *paths* show the mean over seeds and its t interval, several arms
+in a panel, with differences paired by seed below; *fans* show the median of the seeds and where half and nine tenths
+of them lie, an arm or a contrast to a panel.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import polars as pl
 
@@ -14,122 +21,341 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = ["bands", "price_paths", "save"]
+__all__ = ["MOST_ARMS", "Axis", "fans", "intervals", "money_flow", "paths", "quantiles", "save", "seed_differences"]
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito (2008)
 DASHES = ("-", (0, (5, 2)), "-.", ":", (0, (3, 1, 1, 1)))
+MOST_ARMS = len(COLOURS)
+"""As many arms as one panel shows, or as a row of panels holds."""
+
 _BAND_ALPHA = 0.18
 _DOTS_PER_INCH = 150
+_WIDTH_INCHES = 10.0
+_ROW_INCHES = 2.3
+_WEEK = "week (0 = 2 June 2025)"
+_VALUES = ("line", "panel", "week")
 
 
-_PRICE = "list_mean_usd_per_gpu_hour"
+@dataclass(frozen=True)
+class Axis:
+    """What a vertical axis measures.
+
+    Attributes:
+        name: of the quantity, with its unit.
+        difference: the same of a difference.
+        factor: what values are multiplied with.
+    """
+
+    name: str
+    difference: str
+    factor: float = 1.0
 
 
-def bands(values: pl.DataFrame, column: str, level: float) -> pl.DataFrame:
-    """Mean over seeds and its t interval, by arm, SKU and week.
+class _Lines(NamedTuple):
+    """Lines of one panel: ``line``, ``week``, ``middle``, ``low``, ``high`` and, for fans, ``inner_low``/``_high``."""
+
+    table: pl.DataFrame
+    title: str
+    label: str
+    zero: bool = False
+
+
+# ------------------------------------------------------------------------------------------------ over seeds
+
+
+def intervals(values: pl.DataFrame, level: float) -> pl.DataFrame:
+    """Mean over seeds and its t interval, by line, panel and week.
 
     Args:
-        values: ``arm``, ``seed``, ``sku``, ``week`` and the column.
-        column: what to average.
+        values: ``line``, ``panel``, ``week``, ``seed``, ``value``.
         level: of the interval.
 
     Returns:
-        ``arm``, ``sku``, ``week``, ``seeds``, ``mean``, ``low``, ``high``; no interval (null) with a single seed.
+        ``line``, ``panel``, ``week``, ``seeds``, ``middle``, ``low``, ``high``; no interval (null) with a single seed.
     """
     from scipy.special import stdtrit
 
-    table = (
-        values.drop_nulls(column)
-        .group_by("arm", "sku", "week", maintain_order=True)
-        .agg(
-            pl.len().alias("seeds"),
-            pl.col(column).mean().alias("mean"),
-            (pl.col(column).std() / pl.len().sqrt()).alias("error"),
-        )
-    )
+    table = _by_week(values, pl.mean("value").alias("middle"), (pl.std("value") / pl.len().sqrt()).alias("error"))
     degrees = table["seeds"].cast(pl.Float64).to_numpy() - 1
     factor = pl.Series(stdtrit(degrees, (1 + level) / 2), dtype=pl.Float64).fill_nan(None)
     half = pl.col("error") * factor
-    return table.with_columns(low=pl.col("mean") - half, high=pl.col("mean") + half).drop("error")
+    return table.with_columns(low=pl.col("middle") - half, high=pl.col("middle") + half).drop("error")
 
 
-def price_paths(
-    market_week: pl.DataFrame,
-    runs: pl.DataFrame,
-    arms: Sequence[str],
-    *,
-    skus: Sequence[str] = ("MI300X", "H100"),
-    level: float = 0.95,
-) -> Figure:
-    """Mean on-demand list price by week, a column per SKU: levels by arm above, differences from the first arm below.
+_QUANTILES = {"low": 0.05, "inner_low": 0.25, "middle": 0.5, "inner_high": 0.75, "high": 0.95}
+
+
+def quantiles(values: pl.DataFrame) -> pl.DataFrame:
+    """Median of the seeds, and the bounds of the middle 50 and 90 % of them, interpolated; columns as `intervals`.
 
     Args:
-        market_week: the recorded table of all runs.
-        runs: the runs behind it.
-        arms: which to draw, in this order; with one arm there are no differences.
-        skus: columns from left to right.
-        level: of the bands: t intervals of the mean over seeds, week by week; differences are paired by seed.
+        values: ``line``, ``panel``, ``week``, ``seed``, ``value``.
     """
+    return _by_week(values, *(pl.quantile("value", q, "linear").alias(name) for name, q in _QUANTILES.items()))
+
+
+def _by_week(values: pl.DataFrame, *measures: pl.Expr) -> pl.DataFrame:
+    known = values.drop_nulls("value").sort(*_VALUES, "seed")
+    return known.group_by(_VALUES, maintain_order=True).agg(pl.len().alias("seeds"), *measures)
+
+
+def seed_differences(values: pl.DataFrame, contrasts: Sequence[tuple[str, str, str]]) -> pl.DataFrame:
+    """Value of an arm minus that of its base with the same seed, panel and week; the lines are the contrasts.
+
+    Args:
+        values: ``line`` (the arm), ``panel``, ``week``, ``seed``, ``value``.
+        contrasts: name, arm and base of each.
+    """
+    keys = ["seed", "panel", "week"]
+    found = [values.clear()]
+    for name, arm, base in contrasts:
+        theirs = values.filter(pl.col("line") == base).select(*keys, pl.col("value").alias("base"))
+        ours = values.filter(pl.col("line") == arm).join(theirs, on=keys, maintain_order="left")
+        found.append(ours.with_columns(pl.col("value") - pl.col("base"), line=pl.lit(name)).select(values.columns))
+    return pl.concat(found)
+
+
+# ------------------------------------------------------------------------------------------------ figures
+
+
+def paths(
+    values: pl.DataFrame,
+    arms: Sequence[str],
+    panels: Sequence[str],
+    axis: Axis,
+    level: float,
+    *,
+    differences: bool = True,
+    titles: Sequence[str] = (),
+) -> Figure:
+    """Means by week, a column to a panel: arms above, their paired differences from the first arm below.
+
+    Args:
+        values: ``line`` (the arm), ``panel``, ``week``, ``seed``, ``value``.
+        arms: which to draw, in this order; with one arm there are no differences.
+        panels: columns from left to right.
+        axis: what is measured.
+        level: of the bands.
+        differences: whether to draw them.
+        titles: of the columns, where they are not the names of the panels.
+    """
+    heads = titles or panels
+    rows = [_row(intervals(_scaled(values, axis), level), panels, heads, axis.name)]
+    if differences and len(arms) > 1:
+        paired = seed_differences(_scaled(values, axis), [(arm, arm, arms[0]) for arm in arms[1:]])
+        label = f"difference from {arms[0]},\n{axis.difference}"
+        rows.append(_row(intervals(paired, level), panels, [""] * len(panels), label, zero=True))
+    seeds = values["seed"].n_unique()
+    paired_too = "; differences are paired by seed" if len(rows) > 1 else ""
+    bands = f"band: {100 * level:g} % t interval of the mean, week by week{paired_too}"
+    return _drawn(rows, arms, _note("line: mean over seeds", bands, seeds))
+
+
+def fans(
+    values: pl.DataFrame, lines: Sequence[str], panels: Sequence[str], axis: Axis, *, of_differences: bool = False
+) -> Figure:
+    """Median and spread over seeds by week: a column to an arm or contrast, a row to a panel.
+
+    Args:
+        values: ``line`` (arm or contrast), ``panel``, ``week``, ``seed``, ``value``.
+        lines: columns from left to right.
+        panels: rows from top to bottom.
+        axis: what is measured.
+        of_differences: the values are differences: zero is marked.
+    """
+    table = quantiles(_scaled(values, axis))
+    label = axis.difference if of_differences else axis.name
+    rows = [
+        [
+            _Lines(
+                table.filter(pl.col("panel") == panel, pl.col("line") == line).with_columns(line=pl.lit("")),
+                line if panel == panels[0] else "",
+                f"{panel}:\n{label}" if line == lines[0] else "",
+                zero=of_differences,
+            )
+            for line in lines
+        ]
+        for panel in panels
+    ]
+    bands = "dark band: the middle 50 % of seeds; light band: the middle 90 %"
+    return _drawn(rows, [""], _note("line: median over seeds", bands, values["seed"].n_unique()), share="row")
+
+
+def _scaled(values: pl.DataFrame, axis: Axis) -> pl.DataFrame:
+    return values.with_columns(pl.col("value") * axis.factor)
+
+
+def _row(
+    table: pl.DataFrame, panels: Sequence[str], titles: Sequence[str], label: str, *, zero: bool = False
+) -> list[_Lines]:
+    """A row of panels; the label stands on the left."""
+    return [
+        _Lines(table.filter(pl.col("panel") == panel), title, label if at == 0 else "", zero)
+        for at, (panel, title) in enumerate(zip(panels, titles, strict=True))
+    ]
+
+
+def _note(line: str, bands: str, seeds: int) -> str:
+    return f"{seeds} seeds; {line}; {bands}" if seeds > 1 else "One seed: a single path, so no band."
+
+
+def _drawn(
+    rows: Sequence[Sequence[_Lines]], lines: Sequence[str], note: str, share: Literal["none", "row"] = "none"
+) -> Figure:
+    """A grid of panels; ``lines`` fixes colour and dashes of each line in every panel."""
     from matplotlib.figure import Figure
 
-    finished = runs.filter(pl.col("arm").is_in(list(arms)), pl.col("status") == "ok").select("id", "arm", "seed")
-    prices = finished.join(market_week, left_on="id", right_on="run").filter(pl.col("sku").is_in(list(skus)))
-    rows = [(bands(prices, _PRICE, level), arms)]
-    if len(arms) > 1:
-        rows.append((bands(_differences(prices, arms[0]), _PRICE, level), arms[1:]))
-    figure = Figure(figsize=(5.0 * len(skus), 1.0 + 2.9 * len(rows)), layout="constrained")
-    panels = figure.subplots(len(rows), len(skus), squeeze=False, sharex=True)
-    for row, (table, shown) in zip(panels, rows, strict=True):
-        for panel, sku in zip(row, skus, strict=True):
-            _panel(panel, table.filter(pl.col("sku") == sku), arms, shown)
-    _label(panels, arms, skus)
-    figure.supxlabel(_caption(finished["seed"].n_unique(), level), fontsize="small")
+    width, height = max(_WIDTH_INCHES, 2.4 * len(rows[0])), _ROW_INCHES * len(rows) + 0.9
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(len(rows), len(rows[0]), squeeze=False, sharex=True, sharey=share)
+    for axes_row, row in zip(axes, rows, strict=True):
+        for panel, content in zip(axes_row, row, strict=True):
+            _panel(panel, content, lines)
+    for panel in axes[-1]:
+        panel.set_xlabel(_WEEK, fontsize="small")
+    if len(lines) > 1:
+        handles = axes[0][0].get_lines()
+        figure.legend(
+            handles,
+            [_plain(line, 46) for line in lines[: len(handles)]],
+            loc="outside upper left",
+            ncols=_columns(lines),
+            frameon=False,
+        )
+    figure.supxlabel(_plain(note, int(width * 15)), fontsize="small")
     return figure
 
 
-def _differences(prices: pl.DataFrame, base: str) -> pl.DataFrame:
-    """Price minus that of the base arm, with the same seed, SKU and week."""
-    keys = ["seed", "sku", "week"]
-    theirs = prices.filter(pl.col("arm") == base).select(*keys, pl.col(_PRICE).alias("base"))
-    others = prices.filter(pl.col("arm") != base).join(theirs, on=keys)
-    return others.with_columns((pl.col(_PRICE) - pl.col("base")).alias(_PRICE))
+def _columns(lines: Sequence[str]) -> int:
+    """Columns of a legend, so that long names stand below one another."""
+    return max(1, min(len(lines), 100 // (8 + max(map(len, lines)))))
 
 
-def _panel(panel: Axes, table: pl.DataFrame, arms: Sequence[str], shown: Sequence[str]) -> None:
-    """Lines and bands of one SKU; an arm keeps its colour and dashes in every panel."""
-    for arm, colour, dashes in zip(arms, COLOURS, DASHES, strict=False):
-        if arm not in shown:
-            panel.axhline(0.0, color=colour, linestyle=dashes, linewidth=1.0)
+def _panel(panel: Axes, content: _Lines, lines: Sequence[str]) -> None:
+    """Lines and bands of one panel."""
+    if content.zero:
+        panel.axhline(0.0, color="#555555", linewidth=0.8)
+    for line, colour, dashes in zip(lines, COLOURS, DASHES, strict=False):
+        path = content.table.filter(pl.col("line") == line).sort("week")
+        if line == "":
+            colour, dashes = COLOURS[1], DASHES[0]
+        elif content.zero and path.is_empty():
             continue
-        path = table.filter(pl.col("arm") == arm).sort("week")
         weeks = path["week"].to_numpy()
-        panel.plot(weeks, path["mean"].to_numpy(), color=colour, linestyle=dashes, linewidth=1.8, label=arm)
-        low, high = (path[side].cast(pl.Float64).to_numpy() for side in ("low", "high"))
-        panel.fill_between(weeks, low, high, color=colour, alpha=_BAND_ALPHA, linewidth=0)
+        panel.plot(weeks, _numbers(path, "middle"), color=colour, linestyle=dashes, linewidth=1.6, gid=line)
+        _band(panel, path, "low", "high", colour)
+        if "inner_low" in path.columns:
+            _band(panel, path, "inner_low", "inner_high", colour)
+    panel.set_title(_plain(content.title, 26), fontsize="medium")
+    panel.set_ylabel(_plain(content.label, 30), fontsize="small")
+    panel.tick_params(labelsize="small")
     panel.spines[["top", "right"]].set_visible(False)
     panel.grid(axis="y", alpha=0.3)
 
 
-def _label(panels: NDArray[np.object_], arms: Sequence[str], skus: Sequence[str]) -> None:
-    """Titles, units and legend."""
-    for panel, sku in zip(panels[0], skus, strict=True):
-        panel.set_title(sku)
-    for panel in panels[-1]:
-        panel.set_xlabel("week (0 = 2 June 2025)")
-    panels[0][0].set_ylabel("list price, USD per GPU-hour")
-    panels[0][0].legend(frameon=False)
-    if len(panels) > 1:
-        panels[1][0].set_ylabel(f"difference from {arms[0]},\nUSD per GPU-hour")
+def _band(panel: Axes, path: pl.DataFrame, low: str, high: str, colour: str) -> None:
+    if path[low].null_count() < path.height:
+        bounds = (_numbers(path, low), _numbers(path, high))
+        panel.fill_between(path["week"].to_numpy(), *bounds, color=colour, alpha=_BAND_ALPHA, linewidth=0)
 
 
-def _caption(seeds: int, level: float) -> str:
-    head = "Posted on-demand price, mean over neoclouds and marketplaces, each counted once"
-    if seeds < 2:
-        return f"{head}; one seed, so no band."
-    bands = (
-        f"Scales differ. Bands: {100 * level:g} % t intervals of the mean, week by week; differences paired by seed."
+def _numbers(path: pl.DataFrame, column: str) -> NDArray[np.float64]:
+    return path[column].cast(pl.Float64).to_numpy()
+
+
+def _plain(text: str, width: int) -> str:
+    """A text in lines of at most ``width`` characters, safe from mathematics: a dollar sign stays one."""
+    lines = [part for line in text.splitlines() for part in wrap(line, width) or [""]]
+    return "\n".join(lines).replace("$", r"\$")
+
+
+# ------------------------------------------------------------------------------------------------ money
+
+
+_BARS = 12
+
+
+def money_flow(flows: pl.DataFrame, kinds: Sequence[str], arm: str, seeds: int) -> Figure:
+    """Who paid whom over the run: a map of payers and payees, and the largest flows with their reasons.
+
+    Args:
+        flows: ``payer``, ``payee``, ``meaning``, ``usd_bn``: means over seeds, in words.
+        kinds: order of payers and payees.
+        arm: the arm they are of.
+        seeds: number of seeds in the means.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.0, 5.4), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(1.15, 1.0))
+    _heat_map(left, flows, kinds)
+    _largest(right, flows)
+    figure.supxlabel(
+        _plain(f"Arm {arm}; {'mean of ' if seeds > 1 else ''}{_seeds(seeds)}, whole run, USD billion; no band.", 150),
+        fontsize="small",
     )
-    return f"{head}; {seeds} seeds.\n{bands}"
+    return figure
+
+
+def _seeds(seeds: int) -> str:
+    return f"{seeds} seeds" if seeds > 1 else "one seed"
+
+
+def _heat_map(panel: Axes, flows: pl.DataFrame, kinds: Sequence[str]) -> None:
+    import numpy as np
+    from matplotlib import colormaps
+    from matplotlib.colors import LogNorm
+
+    table = np.zeros((len(kinds), len(kinds)))
+    for payer, payee, usd in flows.select("payer", "payee", "usd_bn").rows():
+        table[kinds.index(payer), kinds.index(payee)] += usd
+    shown = np.where(table >= 0.0005, table, np.nan)
+    top = max(1.0, float(np.nanmax(np.nan_to_num(shown))))
+    scale, colours = LogNorm(top / 1e4, top, clip=True), colormaps["Blues"]
+    panel.imshow(shown, cmap=colours, norm=scale, aspect="auto")
+    for (row, column), usd in np.ndenumerate(shown):
+        if np.isfinite(usd):
+            ink = "white" if scale(usd) > 0.65 else "black"
+            panel.text(column, row, _billions(usd), ha="center", va="center", fontsize="small", color=ink)
+    names = [_plain(kind, 20) for kind in kinds]
+    panel.set_xticks(range(len(kinds)), names, rotation=35, ha="right", rotation_mode="anchor", fontsize="small")
+    panel.set_yticks(range(len(kinds)), names, fontsize="small")
+    panel.set_xlabel("receives", fontsize="small")
+    panel.set_ylabel("pays", fontsize="small")
+    panel.set_title("Money that changed hands, USD billion", fontsize="medium")
+
+
+def _billions(usd_bn: float) -> str:
+    """Two or three digits that tell."""
+    return (
+        f"{usd_bn:,.0f}"
+        if usd_bn >= 100
+        else f"{usd_bn:.1f}"
+        if usd_bn >= 9.95
+        else f"{usd_bn:.2f}"
+        if usd_bn >= 0.095
+        else f"{usd_bn:.3f}"
+    )
+
+
+def _largest(panel: Axes, flows: pl.DataFrame) -> None:
+    biggest = flows.sort("usd_bn", descending=True).head(_BARS)
+    names = [
+        f"{payer} to {payee}:\n{meaning}"
+        for payer, payee, meaning in biggest.select("payer", "payee", "meaning").rows()
+    ]
+    bars = panel.barh(range(len(names)), biggest["usd_bn"].to_numpy(), color=COLOURS[1])
+    panel.bar_label(bars, [_billions(usd) for usd in biggest["usd_bn"]], padding=3, fontsize="small")
+    panel.set_yticks(range(len(names)), [_plain(name, 44) for name in names], fontsize="x-small")
+    panel.invert_yaxis()
+    panel.margins(x=0.12)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.tick_params(axis="x", labelsize="small")
+    panel.set_xlabel("USD billion", fontsize="small")
+    panel.set_title("The largest flows", fontsize="medium")
+
+
+# ------------------------------------------------------------------------------------------------ files
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:
@@ -142,5 +368,6 @@ def save(figure: Figure, folder: Path, name: str) -> list[Path]:
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     with mpl.rc_context({"svg.hashsalt": "neocloud"}):
         figure.savefig(paths[0], dpi=_DOTS_PER_INCH, metadata={"Software": None})
+        figure.set_layout_engine("none")  # all stands where it was just put
         figure.savefig(paths[1], metadata={"Date": None})
     return paths

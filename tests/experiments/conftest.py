@@ -15,6 +15,7 @@ from experiments.engine.runner import DERIVED, TABLES
 from experiments.measure import outcomes as measured
 from experiments.measure import weekly
 from experiments.scenario import Scenario
+from experiments.show import report
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # worker processes cannot import this file
 
@@ -72,8 +73,8 @@ def fake_market(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., runn
 
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Draws nothing: figures take longer than everything else together."""
-    monkeypatch.setattr(api, "_draw", lambda results: None)
+    """Draws nothing and writes no report: figures take longer than everything else together."""
+    monkeypatch.setattr(report, "write", lambda results: None)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 from experiments.engine.plan import Contrast
 from experiments.measure.stats import EFFECTS_SCHEMA, SUMMARY_SCHEMA
 from experiments.show import plots
-from experiments.show.screen import DEFAULT_SCREENS, Numbers, cap_sentence, in_words, says, sentence
+from experiments.show.words import DEFAULT_SCREENS, Numbers, cap_sentence, in_words, says, sentence
 
 PRICE = Contrast("price effect", "offer", "same-hours", "price effect, anchor off", "the assumed public anchor")
 OFF = Contrast("price effect, anchor off", "offer, anchor off", "same-hours, anchor off")

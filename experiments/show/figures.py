@@ -1,0 +1,310 @@
+"""The figures of a report: which, of what, and what their captions say; all from the stored tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from experiments.engine.plan import Contrast
+from experiments.measure.outcomes import HEADLINE
+from experiments.measure.weekly import TREND_CLASSES
+from experiments.show import plots
+from experiments.show.plots import MOST_ARMS, Axis
+from experiments.show.words import Numbers, difference_of, listed, number, sellers, skus_of
+from market.ledger import ENTRY_TYPES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from experiments.api import Results
+
+__all__ = ["MONEY", "Drawing", "Weeks", "drawings", "flow_in_words", "kind_in_words"]
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure: name of its files, heading, what it shows (caption), what it says (for those who do not see it)."""
+
+    name: str
+    title: str
+    figure: Figure
+    caption: str
+    alt: str
+
+
+MONEY = "money_flow"
+"""Name of the figure that has a section of its own."""
+
+_PRICE = Axis("list price,\nUSD per GPU-hour", "USD per GPU-hour")
+_CV = Axis("spread of list prices,\ncoefficient of variation", "coefficient of variation")
+_PERCENT = {
+    "ebitda_margin": Axis("EBITDA margin, %", "points", 100.0),
+    "operating_margin": Axis("operating margin, %", "points", 100.0),
+    "amd_hour_share": Axis("AMD's share, %", "points", 100.0),
+}
+_KINDS = {
+    "tenant": "tenants",
+    "neocloud": "neoclouds",
+    "hyperscaler": "hyperscalers",
+    "marketplace": "marketplaces",
+    "amd": "AMD",
+    "nvidia": "Nvidia",
+    "lender": "lenders",
+    "rest_of_world": "rest of the world",
+}
+
+
+def kind_in_words(kind: str) -> str:
+    """A kind of agent as people write it."""
+    return _KINDS.get(kind, kind)
+
+
+class Weeks:
+    """Weekly measures of the arms that are drawn, ready for `experiments.show.plots`.
+
+    Args:
+        results: of the experiment.
+        numbers: of the same.
+    """
+
+    def __init__(self, results: Results, numbers: Numbers) -> None:
+        self._results = results
+        finished = results.runs.filter(pl.col("status") == "ok").select("id", "arm", "seed")
+        known = set(finished["arm"])
+        shown = [arm for arm in numbers.arms if arm in known]
+        self.arms, self.left_out = shown[:MOST_ARMS], shown[MOST_ARMS:]
+        self.contrasts = [c for c in numbers.contrasts if {c.arm, c.base} <= known][:MOST_ARMS]
+        self.runs = finished
+        self.level = results.plan.level
+        self.weeks = numbers.last_week
+        self.skus = skus_of(results.plan.screens)
+
+    @cached_property
+    def _joined(self) -> pl.DataFrame:
+        """Weekly measures with arm and seed."""
+        return self.runs.join(self._results.trend_week, left_on="id", right_on="run").rename({"arm": "line"})
+
+    def of(self, metric: str, key: str, panels: Sequence[str], arms: Sequence[str] = ()) -> pl.DataFrame:
+        """``line``, ``panel``, ``week``, ``seed``, ``value`` of a metric; ``key`` is what the panels are of."""
+        wanted = self._joined.filter(pl.col("metric") == metric, pl.col("line").is_in(list(arms or self.arms)))
+        if key == "sku":
+            wanted = wanted.filter(pl.col("provider_class") == HEADLINE)
+        found = wanted.filter(pl.col(key).is_in(list(panels)))
+        return found.select("line", pl.col(key).alias("panel"), "week", "seed", "value").drop_nulls("value")
+
+    def compared(self) -> list[str]:
+        """Arms of the contrasts that are drawn."""
+        return list(dict.fromkeys(name for c in self.contrasts for name in (c.arm, c.base)))
+
+    def seeds(self) -> str:
+        """``seeds 1 to 16``."""
+        return seed_range(self.runs["seed"].unique().sort().to_list())
+
+    def source(self, table: str = "trend_week") -> str:
+        """Which runs a figure is made of."""
+        left = f" Not drawn: {listed(self.left_out)}." if self.left_out else ""
+        arms = f"arms {listed(self.arms)}" if len(self.arms) > 1 else f"arm {self.arms[0]}"
+        return f"From {table}.parquet: {arms}; {self.seeds()}.{left}"
+
+
+def seed_range(seeds: Sequence[int]) -> str:
+    """Seeds in words: ``seeds 1 to 16``, ``seed 3``."""
+    if len(seeds) < 2:
+        return f"seed {seeds[0]}" if seeds else "no seed"
+    whole = list(seeds) == list(range(seeds[0], seeds[-1] + 1))
+    return f"seeds {seeds[0]} to {seeds[-1]}" if whole else f"seeds {', '.join(map(str, seeds))}"
+
+
+def drawings(results: Results, numbers: Numbers) -> Iterator[Drawing]:
+    """Every figure for which the results hold something, one at a time."""
+    weeks = Weeks(results, numbers)
+    if not weeks.arms:
+        return
+    yield from _prices(weeks)
+    yield from _spread(weeks)
+    yield from _margins(weeks)
+    yield from _shares(weeks)
+    yield from _money(results, weeks)
+
+
+# ------------------------------------------------------------------------------------------------ prices
+
+_LIST = (
+    "Posted on-demand price of neoclouds and marketplaces, weighted by the GPUs they can rent out (outcome price_mean)"
+)
+
+
+def _band(weeks: Weeks) -> str:
+    seeds = weeks.runs["seed"].n_unique()
+    if seeds < 2:
+        return "one path of one seed"
+    return f"means of {seeds} seeds with {100 * weeks.level:g} % t intervals, week by week"
+
+
+def _below(weeks: Weeks) -> str:
+    if len(weeks.arms) < 2:
+        return ""
+    return (
+        f" Arms that do not differ lie on top of one another. Below: differences from {weeks.arms[0]}, paired by seed."
+    )
+
+
+def _present(values: pl.DataFrame, panels: Sequence[str]) -> list[str]:
+    return [panel for panel in panels if panel in set(values["panel"])]
+
+
+def _prices(weeks: Weeks) -> Iterator[Drawing]:
+    values = weeks.of("price_mean", "sku", weeks.skus)
+    skus = _present(values, weeks.skus)
+    if not skus:
+        return
+    of = " and ".join(skus)
+    yield Drawing(
+        "price_paths",
+        "Prices by arm",
+        plots.paths(values, weeks.arms, skus, _PRICE, weeks.level),
+        f"List prices of {of} by week and arm: {_band(weeks)}.{_below(weeks)} {_LIST}; scales differ. {weeks.source()}",
+        _ends(values, _PRICE, "USD per GPU-hour"),
+    )
+    yield Drawing(
+        "price_fans",
+        "Prices: how far luck moves them",
+        plots.fans(values, weeks.arms, skus, _PRICE),
+        f"List prices of {of}, an arm to a column: the median of the seeds, and where the middle 50 and 90 % of them "
+        f"lie: how far luck alone moves the price. {weeks.source()}",
+        _ends(values, _PRICE, "USD per GPU-hour", "median"),
+    )
+    yield from _price_differences(weeks, skus)
+
+
+def _price_differences(weeks: Weeks, skus: Sequence[str]) -> Iterator[Drawing]:
+    if not weeks.contrasts:
+        return
+    values = weeks.of("price_mean", "sku", skus, weeks.compared())
+    triples = [(contrast.name, contrast.arm, contrast.base) for contrast in weeks.contrasts]
+    paired = plots.seed_differences(values, triples)
+    yield Drawing(
+        "price_difference_fans",
+        "Prices: what each contrast does, seed by seed",
+        plots.fans(paired, [contrast.name for contrast in weeks.contrasts], skus, _PRICE, of_differences=True),
+        f"What each contrast does to list prices, seed by seed: {_defined(weeks.contrasts)}. The median of the paired "
+        "differences, and where the middle 50 and 90 % of them lie: the same luck in both arms, so what is left is the "
+        f"policy and what it sets in motion. From trend_week.parquet, {weeks.seeds()}.",
+        _ends(paired, _PRICE, "USD per GPU-hour", "median difference"),
+    )
+
+
+def _defined(contrasts: Sequence[Contrast]) -> str:
+    return "; ".join(f"{contrast.name} = {difference_of(contrast)}" for contrast in contrasts)
+
+
+def _ends(values: pl.DataFrame, axis: Axis, unit: str, measure: str = "mean") -> str:
+    """What the lines of a figure end at, for a reader who hears it."""
+    last = values.filter(pl.col("week") == values["week"].max())
+    middle = pl.mean("value") if measure == "mean" else pl.median("value")
+    ends = last.group_by("panel", "line", maintain_order=True).agg(middle)
+    said = [f"{panel}, {line}: {number(value * axis.factor, 3)}" for panel, line, value in ends.rows()]
+    return f"Lines by week. In week {last['week'][0]} the {measure} in {unit} is: {'; '.join(said)}."
+
+
+# ------------------------------------------------------------------------------------------------ the others
+
+
+def _spread(weeks: Weeks) -> Iterator[Drawing]:
+    values = weeks.of("price_cv", "sku", weeks.skus)
+    skus = _present(values, weeks.skus)
+    if skus:
+        yield Drawing(
+            "dispersion",
+            "Spread of prices",
+            plots.paths(values, weeks.arms, skus, _CV, weeks.level),
+            "Spread of list prices across neoclouds and marketplaces by week (standard deviation over mean, each "
+            f"seller counted once; outcome price_cv): {_band(weeks)}.{_below(weeks)} Where it falls, prices converge. "
+            f"{weeks.source()}",
+            _ends(values, _CV, "standard deviation over mean"),
+        )
+
+
+def _margins(weeks: Weeks) -> Iterator[Drawing]:
+    in_title = dict(zip(TREND_CLASSES, map(sellers, TREND_CLASSES), strict=True))
+    for metric in ("ebitda_margin", "operating_margin"):
+        values = weeks.of(metric, "provider_class", TREND_CLASSES).with_columns(pl.col("panel").replace(in_title))
+        shown = _present(values, list(in_title.values()))
+        if shown:
+            axis = _PERCENT[metric]
+            name = axis.name.partition(",")[0]
+            yield Drawing(
+                metric,
+                f"{name[0].upper()}{name[1:]}",
+                plots.paths(values, weeks.arms, shown, axis, weeks.level),
+                f"{name[0].upper()}{name[1:]} by week and class of seller, from the sellers' books (outcome {metric}): "
+                f"{_band(weeks)}.{_below(weeks)} Scales differ. {weeks.source()}",
+                _ends(values, axis, "percent"),
+            )
+
+
+def _shares(weeks: Weeks) -> Iterator[Drawing]:
+    titles = {"amd_hour_share": "of GPU-hours", "amd_spend_share": "of spending"}
+    found = [
+        weeks.of(metric, "provider_class", ["all"]).with_columns(panel=pl.lit(title))
+        for metric, title in titles.items()
+    ]
+    values = pl.concat(found)
+    shown = _present(values, list(titles.values()))
+    if shown:
+        axis = _PERCENT["amd_hour_share"]
+        yield Drawing(
+            "amd_share",
+            "AMD's share",
+            plots.paths(values, weeks.arms, shown, axis, weeks.level),
+            f"AMD's share of what end tenants rent and of what they pay, by week, hyperscalers and the Developer Cloud "
+            f"included (outcomes amd_hour_share, amd_spend_share): {_band(weeks)}.{_below(weeks)} {weeks.source()}",
+            _ends(values, axis, "percent"),
+        )
+
+
+def flow_in_words(results: Results, arm: str) -> pl.DataFrame:
+    """Flow of money in an arm, mean over seeds: ``payer``, ``payee``, ``meaning``, ``usd_bn``, largest first."""
+    runs = results.runs.filter(pl.col("status") == "ok", pl.col("arm") == arm)
+    flows = results.flow_total.filter(pl.col("run").is_in(runs["id"].to_list()))
+    keys = ["payer_kind", "payee_kind", "reason"]
+    # A run without a flow counts as one of nothing: the mean is over all runs of the arm.
+    means = flows.sort(*keys, "run").group_by(keys, maintain_order=True).agg(pl.sum("usd") / max(1, len(runs)) / 1e9)
+    reasons = {reason: kind.meaning for reason, kind in ENTRY_TYPES.items()}
+    return means.select(
+        pl.col("payer_kind").replace(_KINDS).alias("payer"),
+        pl.col("payee_kind").replace(_KINDS).alias("payee"),
+        pl.col("reason").replace(reasons).alias("meaning"),
+        pl.col("usd").alias("usd_bn"),
+    ).sort("usd_bn", "payer", "payee", "meaning", descending=[True, False, False, False])
+
+
+def flow_arm(weeks: Weeks) -> str:
+    """The arm whose flow of money is drawn: that of the first contrast."""
+    return weeks.contrasts[0].arm if weeks.contrasts else weeks.arms[0]
+
+
+def _money(results: Results, weeks: Weeks) -> Iterator[Drawing]:
+    arm = flow_arm(weeks)
+    flows = flow_in_words(results, arm)
+    if flows.is_empty():
+        return
+    seeds = weeks.runs.filter(pl.col("arm") == arm)["seed"].sort().to_list()
+    kinds = [kind for kind in _KINDS.values() if kind in {*flows["payer"], *flows["payee"]}]
+    largest = [
+        f"{payer} to {payee} ({meaning}) {number(usd, 2)}" for payer, payee, meaning, usd in flows.head(5).rows()
+    ]
+    yield Drawing(
+        MONEY,
+        "Who paid whom",
+        plots.money_flow(flows, kinds, arm, len(seeds)),
+        f"Who paid whom in arm {arm} over the whole run, USD billion, mean of {seed_range(seeds)}: rows pay, "
+        "columns receive; on the right the largest flows with their reasons. Every payment is in it once, so that "
+        "what a kind of agent receives less what it pays is the change of its cash (table below). "
+        f"From flow_total.parquet, {seed_range(seeds)}.",
+        f"A map of payers and payees. The largest flows in USD billion: {'; '.join(largest)}.",
+    )

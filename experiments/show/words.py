@@ -1,0 +1,362 @@
+"""Results in words and short numbers, the same on the screen and in the report: names, scales, sentences, cells."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import polars as pl
+
+from experiments.engine.plan import Contrast, Plan, Screen
+from experiments.measure.stats import display_name
+
+if TYPE_CHECKING:
+    from experiments.api import Results
+
+__all__ = [
+    "DEFAULT_SCREENS",
+    "Numbers",
+    "assumption_sentence",
+    "bounds",
+    "cap_sentence",
+    "carried",
+    "cells",
+    "difference_of",
+    "extent",
+    "headings",
+    "headline",
+    "in_words",
+    "label",
+    "level_sentence",
+    "listed",
+    "noun",
+    "number",
+    "riders",
+    "says",
+    "sellers",
+    "sentence",
+    "skus_of",
+    "with_interval",
+]
+
+_YEAR_WEEKS = 52
+
+DEFAULT_SCREENS = (
+    Screen(
+        "Rental prices and their spread",
+        (
+            "price_mean[MI300X]",
+            "price_mean[H100]",
+            "price_cv[MI300X]",
+            "price_cv[H100]",
+            "sigma_trend[H100]",
+            "beta[H100]",
+        ),
+    ),
+    Screen(
+        "Margins of neoclouds",
+        (
+            "operating_margin[neocloud]",
+            "operating_margin[neocloud amd-heavy]",
+            "operating_margin[neocloud nvidia-heavy]",
+            "ebitda_margin[neocloud]",
+            "lerner_margin[MI300X, neocloud]",
+            "lerner_margin[H100, neocloud]",
+        ),
+    ),
+    Screen(
+        "AMD's share of the market, and the Developer Cloud",
+        (
+            "amd_hour_share",
+            "amd_spend_share",
+            "amd_new_work_share",
+            "amd_unit_share",
+            "developer_cloud_hours",
+            "developer_cloud_fill",
+        ),
+    ),
+)
+
+_WORDS = {
+    "price_mean": "the GPU-weighted list price",
+    "price_open": "the price of offers not sold out",
+    "price_cv": "the spread of list prices",
+    "sigma_trend": "the trend of the spread, sigma",
+    "beta": "the catch-up of prices, beta",
+    "operating_margin": "the operating margin",
+    "ebitda_margin": "the EBITDA margin",
+    "lerner_margin": "the margin over running cost",
+    "amd_hour_share": "AMD's share of GPU-hours",
+    "amd_spend_share": "AMD's share of spending",
+    "amd_unit_share": "AMD's share of installed GPUs",
+    "amd_new_work_share": "AMD's share of new work",
+    "developer_cloud_hours": "hours of the Developer Cloud",
+    "developer_cloud_fill": "share of the cap sold",
+}
+_SELLERS = {
+    "neocloud": "neoclouds",
+    "neocloud amd-heavy": "AMD-heavy neoclouds",
+    "neocloud nvidia-heavy": "Nvidia-heavy neoclouds",
+    "hyperscaler": "hyperscalers",
+}
+
+
+def sellers(provider_class: str) -> str:
+    """A class of sellers as people write it: ``AMD-heavy neoclouds``."""
+    return _SELLERS.get(provider_class, provider_class)
+
+
+def skus_of(screens: Sequence[Screen]) -> list[str]:
+    """SKUs whose prices the tables show, in their order."""
+    shown = [metric for screen in screens or DEFAULT_SCREENS for metric in screen.metrics]
+    found = [sku for metric in shown for sku in re.findall(r"^price_\w+\[(\w+)\]$", metric)]
+    return list(dict.fromkeys(found)) or skus_of(DEFAULT_SCREENS)
+
+
+def in_words(metric: str) -> str:
+    """A display name in a sentence: ``price_mean[MI300X]`` is ``the mean list price of MI300X``."""
+    words, parts = _parts(metric)
+    named = [sellers(part) for part in parts]
+    return f"{words} of {', '.join(named)}" if named else words
+
+
+def label(metric: str) -> str:
+    """The same at the side of a table."""
+    words, parts = _parts(metric)
+    return ", ".join([words.removeprefix("the "), *(sellers(part).removesuffix(" neoclouds") for part in parts)])
+
+
+def _parts(metric: str) -> tuple[str, list[str]]:
+    """Words of a metric, and what it is split by."""
+    name, _, dimensions = metric.removesuffix("]").partition("[")
+    return _WORDS.get(name, name.replace("_", " ")), [part for part in dimensions.split(", ") if part]
+
+
+class Numbers:
+    """Summary and effects of year one by display name, ready to be shown.
+
+    Args:
+        results: of the experiment.
+    """
+
+    def __init__(self, results: Results) -> None:
+        self.plan: Plan = results.plan
+        self.contrasts = results.plan.shown_contrasts()
+        self.arms = results.plan.shown_arms()
+        self._results = results
+        weeks = [arm.scenario.weeks for arm in self.plan.arms]
+        self.last_week = min(_YEAR_WEEKS, *weeks)
+
+    @cached_property
+    def _summary(self) -> dict[tuple[str, str], dict[str, Any]]:
+        return {(row["arm"], row["shown"]): row for row in self._rows(self._results.summary)}
+
+    @cached_property
+    def _effects(self) -> dict[tuple[str, str], dict[str, Any]]:
+        return {(row["contrast"], row["shown"]): row for row in self._rows(self._results.effects)}
+
+    def _rows(self, frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
+        year_one = frame.with_row_index().filter(pl.col("window_first") == 1, pl.col("window_last") == self.last_week)
+        for row in year_one.iter_rows(named=True):
+            name = display_name(row["metric"], row["sku"], row["segment"], row["provider_class"], row["vendor"])
+            yield {**row, "shown": name, "line": row["index"] + 2}  # in the CSV file, behind its head
+
+    def mean(self, arm: str, metric: str) -> dict[str, Any] | None:
+        """Row of the summary."""
+        return self._summary.get((arm, metric))
+
+    def effect(self, contrast: str, metric: str) -> dict[str, Any] | None:
+        """Row of the effects."""
+        return self._effects.get((contrast, metric))
+
+
+# ------------------------------------------------------------------------------------------------ numbers in words
+
+
+def _scale(metric: str, unit: str, sizes: Sequence[float]) -> tuple[float, int, str]:
+    """Factor, decimals and unit in which numbers are shown: shares and margins in percent, large sums in millions."""
+    if unit == "1":
+        is_share = any(word in metric for word in ("share", "margin", "fill", "utilisation"))
+        return (100.0, 2, "%") if is_share else (1.0, 3, "")
+    if unit in ("GPU-h", "H100e-h", "USD") and max(map(abs, sizes), default=0.0) >= 1e4:
+        return 1e-6, 3, f"million {unit}"
+    return 1.0, 3, unit
+
+
+def number(value: float, decimals: int, *, sign: bool = False) -> str:
+    """A number as people read it: thousands apart, a true minus."""
+    text = f"{value:+,.{decimals}f}" if sign else f"{value:,.{decimals}f}"
+    return text.replace("-", "−")
+
+
+def with_interval(row: Mapping[str, Any] | None, factor: float, decimals: int, between: str = " ") -> str:
+    """``+0.012 [−0.003, 0.027]`` from a row of effects; ``-`` without a value."""
+    if row is None or row["difference"] is None:
+        return "-"
+    found = number(row["difference"] * factor, decimals, sign=True)
+    return found if row["low"] is None else f"{found}{between}{bounds(row, factor, decimals)}"
+
+
+def bounds(row: Mapping[str, Any], factor: float, decimals: int) -> str:
+    """``[−0.003, 0.027]`` from a row that has an interval."""
+    return f"[{number(row['low'] * factor, decimals)}, {number(row['high'] * factor, decimals)}]"
+
+
+def _in_unit(found: str, unit: str) -> str:
+    """A difference with its unit; differences of percentages are points."""
+    return f"{found} {'points' if unit == '%' else unit}".rstrip()
+
+
+def distinguishable(row: Mapping[str, Any] | None) -> bool:
+    """Whether the interval of an effect leaves out zero."""
+    return row is not None and row["low"] is not None and (row["low"] > 0 or row["high"] < 0)
+
+
+def noun(contrast: Contrast) -> str:
+    """A contrast in a sentence: ``price effect (anchor off)``, ``total effect``."""
+    name, _, part = contrast.name.partition(", ")
+    named = name if "effect" in name else f"{name} effect"
+    return f"{named} ({part})" if part else named
+
+
+def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
+    """What a contrast does to a metric, in one sentence that claims no more than the interval does."""
+    row = numbers.effect(contrast.name, metric)
+    name = in_words(metric)
+    if row is None or row["difference"] is None:
+        reason = row["reason"] if row is not None else "not measured"
+        return f"The {noun(contrast)} on {name} is undefined: {reason}."
+    factor, decimals, unit = _scale(metric, row["unit"], [row["difference"]])
+    found = _in_unit(with_interval(row, factor, decimals), unit)
+    if row["low"] is None:
+        return f"The {noun(contrast)} on {name} is {found}; an interval needs two seeds or more."
+    level = f"{100 * row['level']:g} % interval, {row['pairs']} seeds"
+    if row["low"] == row["high"] == 0:
+        return f"The {noun(contrast)} leaves {name} exactly as it is in all {row['pairs']} seeds."
+    if not distinguishable(row):
+        return f"No {noun(contrast)} on {name} distinguishable from zero: {found} ({level})."
+    verb = "raises" if row["difference"] > 0 else "lowers"
+    return f"The {noun(contrast)} {verb} {name}: {found} ({level})."
+
+
+def level_sentence(numbers: Numbers, arm: str, metric: str) -> str:
+    """What a metric comes to in an arm, in one sentence."""
+    row, name = numbers.mean(arm, metric), in_words(metric)
+    head = f"{name[0].upper()}{name[1:]} in {arm}"
+    if row is None or row["mean"] is None:
+        return f"{head} is undefined: {row['reason'] if row is not None else 'not measured'}."
+    factor, decimals, unit = _scale(metric, row["unit"], [row["mean"]])
+    found = number(row["mean"] * factor, decimals)
+    if row["low"] is None:
+        return f"{head} is {found} {unit}".rstrip() + "; an interval needs two seeds or more."
+    level = f"{100 * row['level']:g} % interval, {row['runs']} seeds"
+    return f"{head} is {found} {bounds(row, factor, decimals)} {unit}".rstrip() + f" ({level})."
+
+
+class Carried(NamedTuple):
+    """An effect with and without an assumption.
+
+    Attributes:
+        whole: the effect with its interval.
+        bare: the same without the assumption.
+        share: the part of the point estimate that the assumption is, in percent; blank where the estimate is 0.
+        certain: whether the effect can be told from zero; if not, the share means little.
+    """
+
+    whole: str
+    bare: str
+    share: str
+    certain: bool
+
+
+def carried(numbers: Numbers, contrast: Contrast, metric: str) -> Carried | None:
+    """How much of an effect an assumption carries; None where the design switches none off or nothing is measured."""
+    row, without = numbers.effect(contrast.name, metric), numbers.effect(contrast.without, metric)
+    if row is None or without is None or row["difference"] is None or without["difference"] is None:
+        return None
+    factor, decimals, unit = _scale(metric, row["unit"], [row["difference"]])
+    whole, bare = (_in_unit(with_interval(entry, factor, decimals), unit) for entry in (row, without))
+    difference = row["difference"]
+    share = f"{number(100 * (difference - without['difference']) / difference, 0)} %" if difference else ""
+    return Carried(whole, bare, share, distinguishable(row))
+
+
+def assumption_sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
+    """How much of an effect an assumption carries; blank where the design switches none off."""
+    found = carried(numbers, contrast, metric)
+    if found is None:
+        return ""
+    if not found.share:
+        return f"without {contrast.assumption} it is {found.bare}"
+    caution = "" if found.certain else ", a share of something not distinguishable from zero"
+    part = f"{contrast.assumption} is {found.share} of the point estimate"
+    return f"{part}{caution}; without it the effect is {found.bare}"
+
+
+def cap_sentence(numbers: Numbers, arm: str) -> str:
+    """How often the cap of the developer cloud binds in an arm; blank where it sells nothing."""
+    binds, fill = (numbers.mean(arm, f"developer_cloud_{name}") for name in ("bind_share", "fill"))
+    if binds is None or fill is None or binds["mean"] is None or fill["mean"] is None:
+        return ""
+    often, full = 100 * binds["mean"], 100 * fill["mean"]
+    return f"the cap binds in {often:.0f} % of the offer's weeks and is {full:.0f} % full on average"
+
+
+def says(numbers: Numbers, screen: Screen, *, first: bool) -> str:
+    """The sentence under a table: the first contrast on its first metric, and what an assumption carries of it.
+
+    Under the first table it also says how often the cap binds.
+    """
+    return "; ".join([headline(numbers, screen), *riders(numbers, screen, first=first)]) + "."
+
+
+def headline(numbers: Numbers, screen: Screen) -> str:
+    """What the first contrast does to the first metric of a table, without a full stop."""
+    return sentence(numbers, numbers.contrasts[0], screen.metrics[0]).removesuffix(".")
+
+
+def riders(numbers: Numbers, screen: Screen, *, first: bool) -> list[str]:
+    """What has to be said with a headline: what an assumption carries of it and, of the first, how the cap binds."""
+    contrast = numbers.contrasts[0]
+    cap = cap_sentence(numbers, contrast.arm) if first else ""
+    return [rider for rider in (assumption_sentence(numbers, contrast, screen.metrics[0]), cap) if rider]
+
+
+def difference_of(contrast: Contrast) -> str:
+    """``offer − none``; names with a comma stand in brackets."""
+    arm, base = (f"({name})" if "," in name else name for name in (contrast.arm, contrast.base))
+    return f"{arm} − {base}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names one after another; those that hold a comma stand in brackets."""
+    return ", ".join(f"({name})" if "," in name else name for name in names)
+
+
+def extent(numbers: Numbers) -> str:
+    """How much was run and how intervals are made: ``5 arms x 16 seeds, weeks 1-52; 95 % t intervals ...``."""
+    plan = numbers.plan
+    seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else "one seed"
+    arms = f"{len(plan.arms)} arms x " if len(plan.arms) > 1 else ""
+    shown = f"weeks 1-{numbers.last_week}"
+    return f"{arms}{seeds}, {shown}; {100 * plan.level:g} % t intervals, paired by seed."
+
+
+def headings(numbers: Numbers) -> list[str]:
+    """Heads of the columns behind the label: arms, then contrasts."""
+    return [*numbers.arms, *(contrast.name for contrast in numbers.contrasts)]
+
+
+def cells(numbers: Numbers, metric: str, between: str = " ") -> Iterator[str]:
+    """A row of a table: label, arm means, contrasts with intervals (``between`` stands before an interval)."""
+    means = [numbers.mean(arm, metric) for arm in numbers.arms]
+    known = [row for row in means if row is not None]
+    unit = known[0]["unit"] if known else ""
+    factor, decimals, shown = _scale(metric, unit, [row["mean"] for row in known if row["mean"] is not None])
+    yield label(metric) + (f", {shown}" if shown else "")
+    for row in means:
+        yield "-" if row is None or row["mean"] is None else number(row["mean"] * factor, decimals)
+    for contrast in numbers.contrasts:
+        yield with_interval(numbers.effect(contrast.name, metric), factor, decimals, between)
