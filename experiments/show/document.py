@@ -210,7 +210,8 @@ def escaped(text: str) -> str:
     safe = re.sub(r"([\\`*<>|$])", r"\\\1", text)
     safe = re.sub(r"(?<!\w)_|_(?!\w)", r"\\_", safe)  # inside a word an underscore is one
     safe = safe.replace("](", "]\\(")
-    return re.sub(r"^(\s*)([#+-]|\d+\.)(\s)", r"\1\\\2\3", safe)
+    safe = re.sub(r"^(\s*)([#+-])(\s)", r"\1\\\2\3", safe)
+    return re.sub(r"^(\s*\d+)\.(\s)", r"\1\\.\2", safe)
 
 
 def _cell(text: str) -> str:

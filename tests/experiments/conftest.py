@@ -62,12 +62,29 @@ def fake_derived(tables: runner.Tables, *, weeks: int) -> runner.Tables:
     }
 
 
+def _fake(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(measured, "outcomes", fake_outcomes)
+    patch.setattr(weekly, "derived", fake_derived)
+    patch.setattr(runner, "simulate", fake_simulate)
+
+
+@pytest.fixture(scope="session")
+def faked_results(tmp_path_factory: pytest.TempPathFactory) -> Callable[[api.Plan], api.Results]:
+    """Results of a plan from the small simulation, in a folder of their own, without figures and report."""
+
+    def carried_out(plan: api.Plan) -> api.Results:
+        with pytest.MonkeyPatch.context() as patch:
+            _fake(patch)
+            patch.setattr(report, "write", lambda results: None)
+            return api.carry_out(plan, out=tmp_path_factory.mktemp("faked") / "out", workers=1)
+
+    return carried_out
+
+
 @pytest.fixture
 def fake_market(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., runner.Tables]], None]:
     """Puts the small simulation in the place of the market; called, puts another one there."""
-    monkeypatch.setattr(measured, "outcomes", fake_outcomes)
-    monkeypatch.setattr(weekly, "derived", fake_derived)
-    monkeypatch.setattr(runner, "simulate", fake_simulate)
+    _fake(monkeypatch)
     return lambda simulate: monkeypatch.setattr(runner, "simulate", simulate)
 
 

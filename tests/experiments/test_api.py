@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 from scipy.stats import sem, t
 
-from experiments import Scenario, compare, experiment, run
+from experiments import Results, Scenario, ScenarioError, compare, experiment, report, run
 from experiments.api import default_out
 from experiments.design import Design
 from experiments.engine import runner
@@ -18,7 +18,9 @@ TABLES = (
     *(f"{name}.parquet" for name in ("runs", "outcomes", "market_week", "desk_week", "trend_week", "flow_total")),
     *("summary.csv", "effects.csv"),
 )
-FIGURES = ("figures/price_paths.png", "figures/price_paths.svg")
+FIGURES = tuple(
+    f"figures/{name}.{kind}" for name in ("price_paths", "price_fans", "money_flow") for kind in ("png", "svg")
+)
 
 
 def contents(out: Path) -> dict[str, bytes]:
@@ -137,6 +139,73 @@ def test_every_interval_is_the_t_interval_of_the_stored_outcomes(quick):
 def test_an_undefined_outcome_is_null_with_a_reason(quick):
     summary = run(weeks=2, workers=1).summary.filter(pl.col("metric") == "half_life")
     assert summary.select("mean", "reason").rows() == [(None, "prices do not return")]
+
+
+def test_an_opened_folder_holds_the_same_as_its_experiment(quick):
+    results = experiment(set={"developer_cloud.cap_gpus": 300}, **quick)
+    opened = Results.open(results.out)
+    assert opened.plan.digest() == results.plan.digest()
+    assert [screen.metrics for screen in opened.plan.screens] == [screen.metrics for screen in results.plan.screens]
+    assert opened.summary.equals(results.summary)
+    assert opened.effects.equals(results.effects)
+    assert (opened.failed, opened.missing, opened.go_on()) == (0, 0, "")
+
+
+def test_an_unfinished_folder_opens_with_what_is_done_and_stays_as_it_is(quick, fake_market):
+    whole = experiment(out="whole", **quick)
+    simulate, seeds = runner.simulate, []
+
+    def interrupted(scenario, seed):
+        if len(seeds) == 7:
+            raise KeyboardInterrupt
+        seeds.append(seed)
+        return simulate(scenario, seed)
+
+    fake_market(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        experiment(out="cut", command="neocloud experiment --out cut", **quick)
+    before = {path: path.read_bytes() for path in Path("cut").rglob("*") if path.is_file()}
+    opened = Results.open("cut")
+    assert opened.missing == len(whole.plan.runs()) - 7
+    assert opened.go_on() == "7 of 15 runs are done; to go on: neocloud experiment --out cut"
+    assert set(opened.outcomes["run"]) == set(opened.runs["id"]) <= set(whole.runs["id"])
+    assert opened.effects["contrast"].unique().to_list() == ["quantity effect"]
+    assert {path: path.read_bytes() for path in Path("cut").rglob("*") if path.is_file()} == before
+    fake_market(simulate)
+    report("cut")
+    assert contents(experiment(out="cut", **quick).out) == contents(whole.out)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: None, "no such folder"),
+        (lambda: Path("there").touch(), "it is a file"),
+        (lambda: Path("there").mkdir(), "not a folder of results: it has no design.toml"),
+    ],
+)
+def test_a_folder_that_holds_no_results_is_refused_in_one_line(in_folder, make, told):
+    make()
+    with pytest.raises(ScenarioError, match=told) as caught:
+        Results.open("there")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_folder_that_is_misspelt_is_told_its_nearest(quick):
+    run(weeks=2, workers=1, out="results")
+    with pytest.raises(ScenarioError, match="no such folder; nearest: results"):
+        Results.open("result")
+
+
+def test_a_folder_without_a_finished_run_is_refused(quick, fake_market):
+    def interrupted(scenario, seed):
+        raise KeyboardInterrupt
+
+    fake_market(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(weeks=2, workers=1, out="cut", command="neocloud run --out cut")
+    with pytest.raises(ScenarioError, match="no run is finished; to go on: neocloud run --out cut"):
+        Results.open("cut")
 
 
 def test_comparing_measures_variant_minus_base_seed_by_seed(quick):

@@ -1,14 +1,11 @@
-import math
 from types import SimpleNamespace
 
 import polars as pl
 import pytest
-from scipy import stats as scipy_stats
 
 from experiments.engine.plan import Contrast
 from experiments.measure.stats import EFFECTS_SCHEMA, SUMMARY_SCHEMA
-from experiments.show import plots
-from experiments.show.words import DEFAULT_SCREENS, Numbers, cap_sentence, in_words, says, sentence
+from experiments.show.words import DEFAULT_SCREENS, Numbers, cap_sentence, in_words, level_sentence, says, sentence
 
 PRICE = Contrast("price effect", "offer", "same-hours", "price effect, anchor off", "the assumed public anchor")
 OFF = Contrast("price effect, anchor off", "offer, anchor off", "same-hours, anchor off")
@@ -97,49 +94,20 @@ def test_nothing_is_said_of_a_cap_that_does_not_exist():
     assert cap_sentence(numbers([]), "offer") == ""
 
 
+@pytest.mark.parametrize(
+    ("name", "said"), [("total", "The total effect lowers"), ("price effect, off", "The price effect (off) lowers")]
+)
+def test_a_contrast_is_named_so_that_the_sentence_can_be_read(name, said):
+    contrast = Contrast(name, "offer", "none")
+    assert sentence(numbers([effect(contrast, -0.05, -0.06, -0.04)]), contrast, "price_mean[MI300X]").startswith(said)
+
+
+def test_a_level_is_told_with_its_interval():
+    row = mean("offer", "amd_hour_share", 0.05) | {"low": 0.04, "high": 0.06, "vendor": "amd"}
+    said = level_sentence(numbers([], [row]), "offer", "amd_hour_share")
+    assert said == "AMD's share of GPU-hours in offer is 5.00 [4.00, 6.00] % (95 % interval, 16 seeds)."
+
+
 def test_names_can_be_read():
     assert in_words("operating_margin[neocloud amd-heavy]") == "the operating margin of AMD-heavy neoclouds"
     assert in_words("tenant_surplus") == "tenant surplus"
-
-
-def prices(seeds=4, weeks=3):
-    rows = [
-        (f"{arm}{seed}", week, "H100", 2.0 + seed + week - (arm == "offer"))
-        for arm in ("none", "offer")
-        for seed in range(seeds)
-        for week in range(weeks)
-    ]
-    weekly = pl.DataFrame(rows, schema=["run", "week", "sku", "list_mean_usd_per_gpu_hour"], orient="row")
-    arms = [(f"{arm}{seed}", arm, seed, "ok") for arm in ("none", "offer") for seed in range(seeds)]
-    return weekly, pl.DataFrame(arms, schema=["id", "arm", "seed", "status"], orient="row")
-
-
-def test_bands_are_t_intervals_over_seeds():
-    weekly, runs = prices()
-    values = runs.join(weekly, left_on="id", right_on="run").filter(pl.col("arm") == "none")
-    first = plots.bands(values, "list_mean_usd_per_gpu_hour", 0.9).filter(pl.col("week") == 0).row(0, named=True)
-    half = scipy_stats.t.ppf(0.95, 3) * math.sqrt(pl.Series([2.0, 3.0, 4.0, 5.0]).var() / 4)
-    assert (first["seeds"], first["mean"]) == (4, 3.5)
-    assert first["low"] == pytest.approx(3.5 - half, abs=1e-12)
-    assert first["high"] == pytest.approx(3.5 + half, abs=1e-12)
-
-
-def test_one_seed_has_no_band():
-    weekly, runs = prices(seeds=1)
-    values = runs.join(weekly, left_on="id", right_on="run")
-    assert plots.bands(values, "list_mean_usd_per_gpu_hour", 0.9)["low"].null_count() == 6
-
-
-def test_the_figure_shows_levels_and_paired_differences():
-    figure = plots.price_paths(*prices(), ["none", "offer"], skus=("H100",))
-    levels, differences = figure.axes
-    assert [line.get_label() for line in levels.lines] == ["none", "offer"]
-    assert differences.lines[-1].get_ydata().tolist() == [-1.0, -1.0, -1.0]
-    assert "USD per GPU-hour" in levels.get_ylabel()
-
-
-def test_a_figure_is_the_same_bytes_each_time(tmp_path):
-    for name in ("a", "b"):
-        plots.save(plots.price_paths(*prices(), ["none", "offer"], skus=("H100",)), tmp_path, name)
-    for kind in ("png", "svg"):
-        assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
