@@ -39,13 +39,18 @@ def test_its_scenario_is_one(in_folder):
 @pytest.mark.parametrize("command", commands())
 def test_its_commands_run(fake_market, no_figures, in_folder, command):
     quick = ["--weeks", "2", "--seeds", "1", "--workers", "1"]
-    runs_something = shlex.split(command)[1] in ("experiment", "run", "compare")
-    assert cli.main([*shlex.split(command)[1:], *(quick if runs_something else [])]) == 0
+    name, *arguments = shlex.split(command)[1:]
+    if name == "report":  # of the experiment before it
+        assert cli.main(["experiment", *quick, "--out", arguments[0]]) == 0
+    runs_something = name in ("experiment", "run", "compare")
+    assert cli.main([name, *arguments, *(quick if runs_something else [])]) == 0
 
 
 def test_its_files_are_those_of_an_experiment(fake_market, in_folder):
     assert cli.main(["experiment", "--weeks", "2", "--seeds", "1", "--workers", "1", "--out", "here"]) == 0
-    named = re.findall(r"`([\w/]+\.(?:csv|parquet|toml|json|png))`", README.split("| file |")[1].split("Stop it")[0])
-    assert named
+    named = re.findall(
+        r"`([\w/]+\.(?:csv|parquet|toml|json|png|html|md))`", README.split("| file |")[1].split("Stop it")[0]
+    )
+    assert {"report.html", "figures/price_paths.png", "trend_week.parquet"} <= set(named)
     for name in named:
         assert Path("here", name).exists(), name
