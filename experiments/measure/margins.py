@@ -128,7 +128,10 @@ _NO_REVENUE = "no seller of the class earns revenue"
 
 
 def book_margin(records: Records, window: Window, margin: Margin, population: Population = "") -> Iterator[Cell]:
-    """A margin of the books over the window, by class; see the head of this module."""
+    """Revenue less the costs down to this step, over revenue, from the sellers' books of the window, by class.
+
+    The steps stand at the head of this module.
+    """
     for name in MARGIN_CLASSES:
         profit, revenue = profit_and_revenue(records, window, margin, population, name)
         yield cell(float(ratio(profit.sum(), revenue.sum())), _NO_REVENUE, provider_class=name)

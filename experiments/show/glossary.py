@@ -44,5 +44,5 @@ TERMS = {
 def terms_in(texts: Iterable[str]) -> list[tuple[str, str]]:
     """The terms that occur in the texts, in alphabetical order."""
     whole = "\n".join(texts)
-    found = [term for term in TERMS if re.search(rf"(?<!\w){re.escape(term)}", whole, re.IGNORECASE)]
+    found = [term for term in TERMS if re.search(rf"(?<!\w){re.escape(term)}s?(?!\w)", whole, re.IGNORECASE)]
     return [(term, TERMS[term]) for term in sorted(found, key=str.lower)]

@@ -164,7 +164,7 @@ def fans(
         of_differences: the values are differences: zero is marked.
     """
     table = quantiles(_scaled(values, axis))
-    label = axis.difference if of_differences else axis.name
+    label = f"difference,\n{axis.difference}" if of_differences else axis.name
     rows = [
         [
             _Lines(

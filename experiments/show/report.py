@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import polars as pl
 
+from experiments.engine.errors import StoreError
 from experiments.engine.plan import Arm, Contrast, Plan, Screen
 from experiments.measure.outcomes import OUTCOMES, meaning
 from experiments.show import plots
@@ -75,7 +76,10 @@ def _pictures(results: Results) -> list[Picture]:
     folder = results.out / "figures"
     pictures = []
     for drawing in drawings(results, Numbers(results)):
-        _, svg = plots.save(drawing.figure, folder, drawing.name)
+        try:
+            _, svg = plots.save(drawing.figure, folder, drawing.name)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder / drawing.name}: {error.strerror or error}") from None
         pictures.append(Picture(drawing.name, drawing.title, drawing.caption, drawing.alt, svg))
     return pictures
 

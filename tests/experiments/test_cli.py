@@ -241,7 +241,7 @@ def test_help_and_version_import_nothing_heavy(arguments, tmp_path):
 import sys
 from experiments.cli import main
 code = main({arguments!r})
-heavy = "mesa numba polars matplotlib numpy scipy pydantic rich networkx loky".split()
+heavy = "mesa numba polars matplotlib numpy scipy pydantic rich networkx loky jinja2".split()
 print("loaded:", [name for name in heavy if name in sys.modules])
 sys.exit(code)
 """

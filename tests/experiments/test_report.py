@@ -275,6 +275,17 @@ def test_an_unfinished_experiment_is_reported_under_a_banner(fake_market, in_fol
     assert "Nothing yet of: same-hours, anchor off, offer, anchor off." in text
 
 
+def test_a_folder_that_cannot_be_written_ends_with_one_line(fake_market, in_folder, capsys):
+    assert cli.main(["run", "--seeds", "2", "--weeks", "2", "--workers", "1", "--out", "here"]) == 0
+    shutil.rmtree("here/figures")
+    Path("here/figures").touch()
+    capsys.readouterr()
+    assert cli.main(["report", "here"]) == 1
+    complaints = capsys.readouterr().err
+    assert complaints.count("\n") == 1
+    assert "Error: cannot write here/figures" in complaints
+
+
 def test_failed_runs_are_named_in_the_report(fake_market, in_folder, capsys):
     simulate = runner.simulate
 
