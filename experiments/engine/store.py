@@ -44,7 +44,7 @@ class Store:
         out: the folder; made when it is opened.
         plan: what belongs in it.
         outcome_schema: columns and types of a run's outcomes.
-        tables: recorded and derived tables to keep.
+        tables: recorded tables to keep; the derived ones are kept always, a report is made of them.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Store:
     ) -> None:
         self.out = out
         self.plan = plan
-        kept = {table: (TABLES | DERIVED)[table] for table in tables}
+        kept = {table: (TABLES | DERIVED)[table] for table in dict.fromkeys([*tables, *DERIVED])}
         self.schemas: dict[str, dict[str, Any]] = {"outcomes": dict(outcome_schema), **kept}
         self.parts = Parts(out / "parts", self.schemas)
 
@@ -149,8 +149,8 @@ class Store:
     def manifest(self) -> dict[str, Any]:
         """What is written down beside the tables; empty where nothing can be read."""
         try:
-            entry: dict[str, Any] = json.loads((self.out / "manifest.json").read_text(encoding="utf-8"))
-            return entry
+            entry = json.loads((self.out / "manifest.json").read_text(encoding="utf-8"))
+            return entry if isinstance(entry, dict) else {}
         except (OSError, ValueError):
             return {}
 

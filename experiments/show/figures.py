@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from experiments.api import Results
 
-__all__ = ["MONEY", "Drawing", "Weeks", "drawings", "flow_in_words", "kind_in_words"]
+__all__ = ["MONEY", "Drawing", "Weeks", "drawings", "flow_arm", "flow_in_words", "seed_range"]
 
 
 @dataclass(frozen=True)
@@ -58,11 +58,6 @@ _KINDS = {
 }
 
 
-def kind_in_words(kind: str) -> str:
-    """A kind of agent as people write it."""
-    return _KINDS.get(kind, kind)
-
-
 class Weeks:
     """Weekly measures of the arms that are drawn, ready for `experiments.show.plots`.
 
@@ -80,7 +75,6 @@ class Weeks:
         self.contrasts = [c for c in numbers.contrasts if {c.arm, c.base} <= known][:MOST_ARMS]
         self.runs = finished
         self.level = results.plan.level
-        self.weeks = numbers.last_week
         self.skus = skus_of(results.plan.screens)
 
     @cached_property
@@ -104,11 +98,11 @@ class Weeks:
         """``seeds 1 to 16``."""
         return seed_range(self.runs["seed"].unique().sort().to_list())
 
-    def source(self, table: str = "trend_week") -> str:
+    def source(self) -> str:
         """Which runs a figure is made of."""
         left = f" Not drawn: {listed(self.left_out)}." if self.left_out else ""
         arms = f"arms {listed(self.arms)}" if len(self.arms) > 1 else f"arm {self.arms[0]}"
-        return f"From {table}.parquet: {arms}; {self.seeds()}.{left}"
+        return f"From trend_week.parquet: {arms}; {self.seeds()}.{left}"
 
 
 def seed_range(seeds: Sequence[int]) -> str:

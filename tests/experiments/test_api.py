@@ -151,6 +151,20 @@ def test_an_opened_folder_holds_the_same_as_its_experiment(quick):
     assert (opened.failed, opened.missing, opened.go_on()) == (0, 0, "")
 
 
+def test_a_report_can_be_made_whichever_tables_are_kept(fake_market, in_folder):
+    results = run(weeks=2, workers=1, tables=["market_week"], out="here")
+    assert Path("here/report.html").is_file()
+    assert not Path("here/desk_week.parquet").exists()
+    assert report(results.out).trend_week.height > 0
+
+
+@pytest.mark.parametrize("text", ["[]", "3", "{", '{"tables": {}}'])
+def test_a_manifest_that_is_none_makes_no_folder_complete(quick, text):
+    results = run(weeks=2, workers=1, out="here")
+    Path("here/manifest.json").write_text(text)
+    assert not results.store.complete()
+
+
 def test_an_unfinished_folder_opens_with_what_is_done_and_stays_as_it_is(quick, fake_market):
     whole = experiment(out="whole", **quick)
     simulate, seeds = runner.simulate, []
