@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from experiments.engine.errors import ScenarioError, nearest
-from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Screen, make_plan
+from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Screen, Window, make_plan
 from experiments.engine.runner import DERIVED, TABLES
 from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml
 from market.parameters import Parameters
@@ -48,6 +48,7 @@ class TableDesign(Parameters):
 
     title: str
     metrics: list[str]
+    window: Window = "year one"
 
 
 class Design(Parameters):
@@ -76,7 +77,19 @@ class Design(Parameters):
         except ValidationError as error:
             raise _explained(error, path) from None
         design._check_names(path)
+        design._check_metrics(path)
         return design
+
+    def _check_metrics(self, path: Path) -> None:
+        from experiments.measure.outcomes import OUTCOMES
+
+        for table in self.tables:
+            for shown in table.metrics:
+                name = shown.partition("[")[0]
+                if name not in OUTCOMES:
+                    raise ScenarioError(
+                        f"{path}: table {table.title!r}: no outcome is called {name!r}{nearest(name, OUTCOMES)}"
+                    )
 
     def _check_names(self, path: Path) -> None:
         arms = [arm.name for arm in self.arms]
@@ -128,7 +141,7 @@ class Design(Parameters):
             seeds=self.seeds if seeds is None else seeds,
             first_seed=first_seed,
             contrasts=[Contrast(**contrast.model_dump()) for contrast in self.contrasts],
-            screens=[Screen(table.title, tuple(table.metrics)) for table in self.tables],
+            screens=[Screen(table.title, tuple(table.metrics), table.window) for table in self.tables],
             level=self.level,
         )
 
@@ -162,7 +175,9 @@ def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
         tuple(Arm(arm["name"], base.with_(arm["set"], where)) for arm in record["arms"]),
         tuple(record["seeds"]),
         tuple(Contrast(**contrast) for contrast in record["contrasts"]),
-        tuple(Screen(screen["title"], tuple(screen["metrics"])) for screen in record.get("screens", ())),
+        tuple(
+            Screen(screen["title"], tuple(screen["metrics"]), screen["window"]) for screen in record.get("screens", ())
+        ),
         record["level"],
         record["program"]["tables"],
         record["program"]["sources"],

@@ -14,17 +14,31 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.engine.errors import ScenarioError
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-__all__ = ["DEFAULT_SEEDS", "FIRST_SEED", "Arm", "Contrast", "Plan", "RunSpec", "Screen", "make_plan", "sources_digest"]
+__all__ = [
+    "DEFAULT_SEEDS",
+    "FIRST_SEED",
+    "Arm",
+    "Contrast",
+    "Plan",
+    "RunSpec",
+    "Screen",
+    "Window",
+    "make_plan",
+    "sources_digest",
+]
 
 DEFAULT_SEEDS = 16  # the fewest for which a t interval keeps its word on mildly skewed outcomes
 FIRST_SEED = 1
+
+Window = Literal["year one", "last half-year", "whole run"]
+"""Weeks over which outcomes are measured."""
 
 _SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure")
 _NOT_STORED = ("experiments/measure/stats.py",)  # computed anew from what is stored
@@ -61,10 +75,17 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Screen:
-    """A table on the screen: title, and the metrics of its rows by their display names."""
+    """A table on the screen.
+
+    Attributes:
+        title: what it shows.
+        metrics: its rows, by their display names.
+        window: the weeks it shows.
+    """
 
     title: str
     metrics: tuple[str, ...]
+    window: Window = "year one"
 
 
 @dataclass(frozen=True)

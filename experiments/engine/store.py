@@ -98,7 +98,10 @@ class Store:
         for left in self.out.glob(".tmp-*"):
             remove(left)
         self.write_text("scenario.toml", self.plan.base.canonical())
-        screens = [{"title": screen.title, "metrics": list(screen.metrics)} for screen in self.plan.screens]
+        screens = [
+            {"title": screen.title, "metrics": list(screen.metrics), "window": screen.window}
+            for screen in self.plan.screens
+        ]
         self.write_text("design.toml", tomli_w.dumps({**self._record(), "screens": screens}))
         self.parts.open()
 

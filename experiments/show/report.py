@@ -50,6 +50,7 @@ from experiments.show.words import (
     number,
     riders,
     sentence,
+    titled,
 )
 from market.parameters import ParameterRow, parameter_rows
 
@@ -136,9 +137,11 @@ def _answer(numbers: Numbers) -> list[Block]:
     screens = _screens(numbers)
     items: list[Text]
     if numbers.contrasts:
-        items = [_said(numbers, screen, first=at == 0) for at, screen in enumerate(screens)]
+        items = [_said(numbers.of(screen), screen, first=at == 0) for at, screen in enumerate(screens)]
     else:
-        items = [level_sentence(numbers, arm, screen.metrics[0]) for screen in screens for arm in numbers.arms]
+        items = [
+            level_sentence(numbers.of(screen), arm, screen.metrics[0]) for screen in screens for arm in numbers.arms
+        ]
     caution = (
         "An interval says how much of a number is the luck of these seeds. It does not say how wrong the assumptions "
         "may be; see What it rests on."
@@ -324,16 +327,16 @@ def _plain(value: Any) -> str:
 
 def _tables(results: Results, numbers: Numbers) -> Iterator[Block]:
     """The tables of the screen with their sentences, and the rows of the files behind each."""
-    year = f"weeks 1 to {numbers.last_week}"
     differences = "; contrasts: mean paired difference and its interval, in points where the unit is %"
-    means = f"Arms: mean over seeds{differences if numbers.contrasts else ''}; {year}."
+    means = f"Arms: mean over seeds{differences if numbers.contrasts else ''}."
     yield Paragraph(means)
     for screen in _screens(numbers):
-        rows = [list(cells(numbers, metric, "\n")) for metric in screen.metrics]
-        head = ["", *headings(numbers)]
-        yield Table(head, rows, screen.title, numbers=len(head) - 1)
-        yield Bullets(_statements(numbers, screen))
-        behind = list(_rows_behind(results, numbers, screen))
+        shown = numbers.of(screen)
+        rows = [list(cells(shown, metric, "\n")) for metric in screen.metrics]
+        head = ["", *headings(shown)]
+        yield Table(head, rows, titled(shown, screen), numbers=len(head) - 1)
+        yield Bullets(_statements(shown, screen))
+        behind = list(_rows_behind(results, shown, screen))
         yield Table(
             ["number", "of", "file and line", "arms", "runs"], behind, "", f"Rows behind this table: {screen.title}"
         )

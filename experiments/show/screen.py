@@ -6,7 +6,7 @@ import csv
 import io
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -15,13 +15,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments.engine.plan import Screen
-from experiments.show.words import DEFAULT_SCREENS, Numbers, cells, extent, headings, says
+from experiments.show.words import DEFAULT_SCREENS, Numbers, cells, extent, headings, says, titled
 
 if TYPE_CHECKING:
     from experiments.api import Results
 
 __all__ = ["show", "show_rows"]
 
+_MOST_COLUMNS = 6  # of numbers side by side
+_LABEL_WIDTH = 24
 _PLAIN_WIDTH = 132  # of output that goes to a file
 
 _FILES = ("summary.csv", "effects.csv", "outcomes.parquet", "runs.parquet", "figures")
@@ -35,9 +37,11 @@ def show(results: Results) -> None:
     console.print(f"[bold]{results.plan.name}[/bold]: {extent(numbers)} {results.plan.question}")
     for index, screen in enumerate(results.plan.screens or DEFAULT_SCREENS):
         console.print()
-        console.print(_table(numbers, screen))
+        shown = numbers.of(screen)
+        for table in _tables(shown, screen):
+            console.print(table)
         if numbers.contrasts:
-            console.print(escape(says(numbers, screen, first=index == 0)))
+            console.print(escape(says(shown, screen, first=index == 0)))
     console.print()
     files = [name for name in _FILES if (results.out / name).exists()]
     console.print(escape(f"Files in {results.out}: {', '.join(files)}"), soft_wrap=True)
@@ -52,13 +56,25 @@ def _console() -> Console:
     return Console(highlight=False, width=max(_PLAIN_WIDTH, shutil.get_terminal_size().columns))
 
 
-def _table(numbers: Numbers, screen: Screen) -> Table:
-    table = Table(title=screen.title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for heading in headings(numbers):
-        table.add_column(heading, justify="right")
-    for metric in screen.metrics:
-        table.add_row(*map(escape, cells(numbers, metric, "\n")))
+def _tables(numbers: Numbers, screen: Screen) -> Iterator[Table]:
+    """Arms and contrasts side by side; one table after the other where they are too many for that."""
+    title, heads = titled(numbers, screen), headings(numbers)
+    rows = [list(cells(numbers, metric, "\n")) for metric in screen.metrics]
+    arms = len(numbers.arms)
+    if len(heads) <= _MOST_COLUMNS or not numbers.contrasts:
+        yield _table(title, heads, rows)
+        return
+    yield _table(title, heads[:arms], [row[: arms + 1] for row in rows])
+    yield _table("Paired differences", heads[arms:], [[row[0], *row[arms + 1 :]] for row in rows])
+
+
+def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", min_width=_LABEL_WIDTH)
+    for heading in heads:
+        table.add_column(escape(heading), justify="right")
+    for row in rows:
+        table.add_row(*map(escape, row))
     return table
 
 

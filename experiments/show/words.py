@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import polars as pl
 
-from experiments.engine.plan import Contrast, Plan, Screen
+from experiments.engine.plan import Contrast, Plan, Screen, Window
+from experiments.measure.records import LAST_WEEKS, YEAR_WEEKS
 from experiments.measure.stats import display_name
 
 if TYPE_CHECKING:
@@ -38,10 +39,9 @@ __all__ = [
     "sellers",
     "sentence",
     "skus_of",
+    "titled",
     "with_interval",
 ]
-
-_YEAR_WEEKS = 52
 
 DEFAULT_SCREENS = (
     Screen(
@@ -82,15 +82,37 @@ DEFAULT_SCREENS = (
 _WORDS = {
     "price_mean": "the GPU-weighted list price",
     "price_open": "the price of offers not sold out",
+    "price_realised": "the price paid",
     "price_cv": "the spread of list prices",
+    "price_cv_balanced": "the spread among the same sellers",
+    "price_range": "the dearest over the cheapest list price",
+    "price_premium_share": "the stable part of the spread",
+    "law_of_one_price_gap": "the gap to the cheapest open offer",
     "sigma_trend": "the trend of the spread, sigma",
     "beta": "the catch-up of prices, beta",
+    "beta_within": "the catch-up to the own premium, beta",
+    "half_life": "the half-life of a price gap",
     "operating_margin": "the operating margin",
+    "operating_margin_cohort": "the operating margin of the opening cohort",
+    "operating_margin_survivors": "the operating margin of survivors",
+    "operating_margin_trend": "the trend of the operating margin",
     "ebitda_margin": "the EBITDA margin",
+    "ebitda_margin_trend": "the trend of the EBITDA margin",
     "lerner_margin": "the margin over running cost",
+    "lerner_margin_trend": "the trend of the margin over running cost",
+    "net_margin": "the net margin",
+    "utilisation": "the utilisation",
+    "defaults": "the number of defaults",
+    "loss_given_default": "the loss given default",
+    "pool_hour_share": "the pool's share of GPU-hours",
+    "pool_participation": "the part of GPUs whose owners joined the pool",
+    "switching_rate": "the rate of switching",
+    "vendor_net_cost": "the vendor's net cost",
+    "vendor_hardware_sales": "the vendor's sales of GPUs",
     "amd_hour_share": "AMD's share of GPU-hours",
     "amd_spend_share": "AMD's share of spending",
     "amd_unit_share": "AMD's share of installed GPUs",
+    "amd_shipment_share": "AMD's share of deliveries",
     "amd_new_work_share": "AMD's share of new work",
     "developer_cloud_hours": "hours of the Developer Cloud",
     "developer_cloud_fill": "share of the cap sold",
@@ -135,19 +157,25 @@ def _parts(metric: str) -> tuple[str, list[str]]:
 
 
 class Numbers:
-    """Summary and effects of year one by display name, ready to be shown.
+    """Summary and effects of some weeks by display name, ready to be shown.
 
     Args:
         results: of the experiment.
+        window: the weeks.
     """
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, window: Window = "year one") -> None:
         self.plan: Plan = results.plan
         self.contrasts = results.plan.shown_contrasts()
         self.arms = results.plan.shown_arms()
         self._results = results
-        weeks = [arm.scenario.weeks for arm in self.plan.arms]
-        self.last_week = min(_YEAR_WEEKS, *weeks)
+        length = min(arm.scenario.weeks for arm in self.plan.arms)
+        last = min(YEAR_WEEKS, length) if window == "year one" else length
+        self.weeks = (max(1, length - LAST_WEEKS + 1) if window == "last half-year" else 1, last)
+
+    def of(self, screen: Screen) -> Numbers:
+        """The numbers that a table shows."""
+        return Numbers(self._results, screen.window)
 
     @cached_property
     def _summary(self) -> dict[tuple[str, str], dict[str, Any]]:
@@ -158,8 +186,9 @@ class Numbers:
         return {(row["contrast"], row["shown"]): row for row in self._rows(self._results.effects)}
 
     def _rows(self, frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
-        year_one = frame.with_row_index().filter(pl.col("window_first") == 1, pl.col("window_last") == self.last_week)
-        for row in year_one.iter_rows(named=True):
+        first, last = self.weeks
+        window = frame.with_row_index().filter(pl.col("window_first") == first, pl.col("window_last") == last)
+        for row in window.iter_rows(named=True):
             name = display_name(row["metric"], row["sku"], row["segment"], row["provider_class"], row["vendor"])
             yield {**row, "shown": name, "line": row["index"] + 2}  # in the CSV file, behind its head
 
@@ -320,8 +349,14 @@ def headline(numbers: Numbers, screen: Screen) -> str:
 def riders(numbers: Numbers, screen: Screen, *, first: bool) -> list[str]:
     """What has to be said with a headline: what an assumption carries of it and, of the first, how the cap binds."""
     contrast = numbers.contrasts[0]
-    cap = cap_sentence(numbers, contrast.arm) if first else ""
+    cap = cap_sentence(numbers, contrast.arm) if first and _differ_in_the_cloud(numbers.plan, contrast) else ""
     return [rider for rider in (assumption_sentence(numbers, contrast, screen.metrics[0]), cap) if rider]
+
+
+def _differ_in_the_cloud(plan: Plan, contrast: Contrast) -> bool:
+    """Whether the arms of a contrast differ in what the developer cloud offers."""
+    arm, base = (next(one.scenario for one in plan.arms if one.name == name) for name in (contrast.arm, contrast.base))
+    return any(key.startswith("developer_cloud.") for key in arm.differences(base))
 
 
 def difference_of(contrast: Contrast) -> str:
@@ -340,8 +375,13 @@ def extent(numbers: Numbers) -> str:
     plan = numbers.plan
     seeds = f"{len(plan.seeds)} seeds" if len(plan.seeds) > 1 else "one seed"
     arms = f"{len(plan.arms)} arms x " if len(plan.arms) > 1 else ""
-    shown = f"weeks 1-{numbers.last_week}"
-    return f"{arms}{seeds}, {shown}; {100 * plan.level:g} % t intervals, paired by seed."
+    return f"{arms}{seeds}; {100 * plan.level:g} % t intervals, paired by seed."
+
+
+def titled(numbers: Numbers, screen: Screen) -> str:
+    """Title of a table, with its weeks."""
+    first, last = numbers.weeks
+    return f"{screen.title}, weeks {first}-{last}"
 
 
 def headings(numbers: Numbers) -> list[str]:

@@ -3,9 +3,20 @@ from types import SimpleNamespace
 import polars as pl
 import pytest
 
-from experiments.engine.plan import Contrast
+from experiments.engine.plan import Arm, Contrast, Screen
 from experiments.measure.stats import EFFECTS_SCHEMA, SUMMARY_SCHEMA
-from experiments.show.words import DEFAULT_SCREENS, Numbers, cap_sentence, in_words, level_sentence, says, sentence
+from experiments.scenario import Scenario
+from experiments.show.words import (
+    DEFAULT_SCREENS,
+    Numbers,
+    cap_sentence,
+    in_words,
+    level_sentence,
+    riders,
+    says,
+    sentence,
+    titled,
+)
 
 PRICE = Contrast("price effect", "offer", "same-hours", "price effect, anchor off", "the assumed public anchor")
 OFF = Contrast("price effect, anchor off", "offer, anchor off", "same-hours, anchor off")
@@ -25,9 +36,11 @@ def mean(arm, metric, value):
     return row | all_sellers | {"runs": 16, "failed": 0, "reason": None}
 
 
-def numbers(effects, means=()):
+def numbers(effects, means=(), weeks=52):
+    base = Scenario.load().with_({"weeks": weeks})
+    same_hours = base.set("developer_cloud.price_rule", "partners-median")
     plan = SimpleNamespace(
-        arms=[SimpleNamespace(name="offer", scenario=SimpleNamespace(weeks=52))],
+        arms=[Arm("offer", base), Arm("same-hours", same_hours), Arm("other", base.set("lepton.mode", "off"))],
         contrasts=(PRICE, OFF),
         shown_contrasts=lambda: [PRICE],
         shown_arms=lambda: ["offer"],
@@ -88,6 +101,26 @@ def test_a_share_of_an_effect_that_may_be_zero_is_called_that():
     effects = [effect(PRICE, -0.01, -0.03, 0.01), effect(OFF, -0.009, -0.03, 0.01)]
     said = says(numbers(effects), DEFAULT_SCREENS[0], first=True)
     assert "a share of something not distinguishable from zero" in said
+
+
+def test_nothing_is_said_of_a_cap_that_is_the_same_in_both_arms():
+    means = [mean("offer", "developer_cloud_bind_share", 0.25), mean("offer", "developer_cloud_fill", 0.6)]
+    found = numbers([], means)
+    found.contrasts = [Contrast("Lepton", "offer", "other")]
+    assert riders(found, DEFAULT_SCREENS[0], first=True) == []
+
+
+@pytest.mark.parametrize(
+    ("window", "weeks"), [("year one", (1, 52)), ("last half-year", (131, 156)), ("whole run", (1, 156))]
+)
+def test_a_table_shows_the_weeks_it_names(window, weeks):
+    first, last = weeks
+    there = effect(PRICE, -0.5, -0.6, -0.4) | {"window_first": first, "window_last": last}
+    elsewhere = effect(PRICE, 0.1, 0.0, 0.2) | {"window_first": 2, "window_last": 3}
+    screen = Screen("Prices", ("price_mean[MI300X]",), window)
+    shown = numbers([elsewhere, there], weeks=156).of(screen)
+    assert shown.effect("price effect", "price_mean[MI300X]")["difference"] == -0.5
+    assert titled(shown, screen) == f"Prices, weeks {first}-{last}"
 
 
 def test_nothing_is_said_of_a_cap_that_does_not_exist():
