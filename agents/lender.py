@@ -1,4 +1,4 @@
-"""A lender against GPUs: amount and rate by how much of the revenue is under contract."""
+"""A lender against GPUs: amount and rate by how much of the revenue is under contract, and with whom."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import mesa
 
 from market.decisions import LoanApplication, LoanOffer
-from market.loans import FinanceParameters, loan_rate, loan_to_value
+from market.loans import FinanceParameters, facility, loan_rate, loan_to_value
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -18,8 +18,10 @@ __all__ = ["Lender"]
 class Lender(mesa.Agent):
     """All lenders of the market as one set of books.
 
-    Knows: the application. Decides: loan to value and rate, both by the contracted share. Source: terms of specialist
-    lenders in mid-2026 and two loans of one borrower, see the finance parameters.
+    Knows: the application and its own losses of the last year. Decides: loan to value by the contracted share, within
+    the borrower's facility; rate by the reference rate, the contracted share weighted with the quality of tenants, and
+    its losses. Source: terms of specialist lenders in mid-2026 and of three loans of one borrower, see the finance
+    parameters; that losses are passed on in spreads is an assumption.
     """
 
     role = "lender"
@@ -34,8 +36,8 @@ class Lender(mesa.Agent):
         if section == "finance":
             self.finance = self.finance.changed(name, value)
 
-    def offer(self, application: LoanApplication) -> LoanOffer:
-        """The loan offered on an application."""
-        share = application.contracted_share
-        amount = application.capital_usd * float(loan_to_value(share, self.finance))
-        return LoanOffer(amount, float(loan_rate(share, self.finance)))
+    def offer(self, application: LoanApplication, loss_rate_per_year: float = 0.0) -> LoanOffer:
+        """The loan offered on an application, after losses of so much of its loans in the last year."""
+        share = float(loan_to_value(application.contracted_share, self.finance))
+        amount = facility(application.capital_usd, share, application.owed_usd, self.finance)
+        return LoanOffer(float(amount), float(loan_rate(application.bankable_share, self.finance, loss_rate_per_year)))

@@ -102,5 +102,9 @@ class Seller(mesa.Agent):
         return self.capacity_rule(own, buyer, outlook, self.capacity)
 
     def apply_for_loan(self, finance: OwnFinance, capital_usd: float, covered_share: float) -> LoanApplication:
-        """A loan on delivered GPUs: rent under contract and the vendor's cover both count as contracted."""
-        return LoanApplication(capital_usd, min(1.0, finance.contracted_share + covered_share))
+        """A loan on GPUs: rent under contract, the vendor's cover and its guarantee all count as contracted."""
+        contracted, bankable = (
+            min(1.0, share + covered_share + finance.guaranteed_share * (1.0 - min(1.0, share + covered_share)))
+            for share in (finance.contracted_share, finance.bankable_share)
+        )
+        return LoanApplication(capital_usd, contracted, bankable, finance.debt_usd)

@@ -190,7 +190,8 @@ def _leaseback(scenario: Scenario, tables: Tables, suppliers: list[SupplierSpec]
         rate_usd=_lease_rates(scenario, tables),
         start_week=0,
         term_weeks=terms.term_weeks,
-        rent_share=0.0,
+        rent_share=terms.revenue_share,
+        cap_usd=terms.cap_usd,
         enters_orders=terms.enters_orders,
         enters_loans=terms.enters_loans,
     )
@@ -209,6 +210,7 @@ def _buyback(scenario: Scenario, tables: Tables, suppliers: list[SupplierSpec]) 
         start_week=terms.start_week,
         term_weeks=terms.term_weeks,
         rent_share=terms.revenue_share,
+        cap_usd=terms.cap_usd,
         enters_orders=True,
         enters_loans=True,
     )

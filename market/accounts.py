@@ -6,17 +6,21 @@ have a second source to agree with.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from market.arrays import Floats, Ints, ratio, totals
+from market.covenants import Covenants, TenantWatch
 from market.covers import Covers
-from market.decisions import CoverGrant
+from market.decisions import CoverGrant, LoanOffer
 from market.identities import hold_rent
 from market.ledger import REST_OF_WORLD, Account, Ledger
-from market.loans import AssetBook, LoanBook
+from market.lenders import LossMemory
+from market.loans import AssetBook, LoanBook, bankable_share
 from market.opening_books import open_books
+from market.servicing import serve_debt
 from market.units import HOURS_PER_WEEK, Term
 
 if TYPE_CHECKING:
@@ -52,11 +56,16 @@ class Accounts:
         self.loans = LoanBook(interval_weeks=model.world.finance.service_interval_weeks)
         self.assets = AssetBook()
         self.covers = Covers()
+        self.covenants = Covenants(len(sellers))
+        self.tenant_watch = TenantWatch(model.world.finance.lost_tenant_weeks)
+        self.losses = LossMemory(model.world.finance.loss_memory_weeks)
         self.dscr = np.full(len(sellers), _OPENING_DSCR)
         self.last_ebitda_usd = np.zeros(len(sellers))
         self.rescued_usd = np.zeros(len(sellers))
         self.repossessed_usd = 0.0
         open_books(self, model)
+        self._deferred_usd = self._deferred()
+        self.see_contracts(model)
 
     def _vendor_row(self, vendor: str) -> int:
         """Ledger row of a vendor; the rest of the world sells hardware of vendors that take no part."""
@@ -79,25 +88,47 @@ class Accounts:
         gpus = delivered_gpus[seller, sku]
         capital = gpus * model.capex_usd[sku]
         loan, rate = self._loans_for(model, seller, sku, capital)
-        self.ledger.post("equity_in", self.world_row, self.lender_row, loan.sum())
-        self.ledger.post("loan_draw", self.lender_row, seller, loan)
+        self.lend(seller, loan)
         self._pay_in(model, totals(seller, capital - loan, len(self.seller_rows)))
         self.ledger.post("capital_purchase", seller, self._vendor_row_of_sku[sku], capital)
+        self._make(model, sku, capital)
         first = model.week + finance.service_interval_weeks
-        self.loans.append(seller, self.lender_row, loan, rate, finance.tenor_payments, first)
-        self.assets.append(seller, sku, gpus, capital, finance.depreciation_weeks)
+        self.loans.append(seller, self.lender_row, loan, rate, finance.tenor_payments, first, finance.balloon_share)
+        self.assets.append(seller, sku, gpus, capital, finance.depreciation_weeks, finance.tax_depreciation_weeks)
+
+    def lend(self, borrowers: Ints, usd: Floats) -> None:
+        """Lenders pay out loans from their owners' money."""
+        self.ledger.post("equity_in", self.world_row, self.lender_row, usd.sum())
+        self.ledger.post("loan_draw", self.lender_row, borrowers, usd)
+
+    def _make(self, model: MarketModel, sku: Ints, sales: Floats) -> None:
+        """What vendors' sales cost them: everything but their margin goes to those who make chips and servers."""
+        p, amd = model.world.finance, model.sku_is_amd[sku]
+        cost = sales * (1.0 - np.where(amd, p.amd_hardware_margin, p.nvidia_hardware_margin))
+        by_vendor = totals(self._vendor_row_of_sku[sku], cost, len(self.ledger.names))[self.vendor_rows]
+        self.ledger.post("hardware_cost", self.vendor_rows, self.world_row, by_vendor)
 
     def _loans_for(self, model: MarketModel, seller: Ints, sku: Ints, capital: Floats) -> tuple[Floats, Floats]:
         """Loan, USD, and annual rate that lenders offer on each delivery."""
-        agents, loan, rate = dict(model.sellers), np.zeros(len(seller)), np.zeros(len(seller))
+        loan, rate = np.zeros(len(seller)), np.zeros(len(seller))
+        owed = self.ledger.balance_of(Account.DEBT)
         for place, (row, chip) in enumerate(zip(seller.tolist(), sku.tolist(), strict=True)):
             if not model.suppliers.borrows[row]:
                 continue
             covered = float(model.cover_for_loans(row)[chip])
-            application = agents[row].apply_for_loan(model.own_finance(row), float(capital[place]), covered)
-            offer = model.lender.offer(application)
+            offer = self.loan_offer(model, row, float(capital[place]), owed_usd=float(owed[row]), covered_share=covered)
             loan[place], rate[place] = offer.amount_usd, offer.annual_rate
+            owed[row] += offer.amount_usd
         return loan, rate
+
+    def loan_offer(
+        self, model: MarketModel, row: int, capital_usd: float, *, owed_usd: float, covered_share: float = 0.0
+    ) -> LoanOffer:
+        """What lenders offer a seller against so much capital, beside what it owes already."""
+        finance = replace(model.own_finance(row), debt_usd=owed_usd)
+        application = dict(model.sellers)[row].apply_for_loan(finance, capital_usd, covered_share)
+        offer: LoanOffer = model.lender.offer(application, self.losses.rate_per_year)
+        return offer
 
     def _pay_in(self, model: MarketModel, need: Floats) -> None:
         """Owners pay what a purchase needs beyond the cash above a seller's reserve of debt service."""
@@ -110,13 +141,20 @@ class Accounts:
         """Debt service by seller, USD a week."""
         return self.loans.weekly_service_by_borrower(len(self.ledger.names))[self.seller_rows]
 
-    def contracted_share(self, model: MarketModel) -> Floats:
-        """Share of a seller's rented GPUs on terms of a year and longer, by supplier."""
+    def see_contracts(self, model: MarketModel) -> None:
+        """Shares of rent on terms of a year and longer, by supplier: all, and weak tenants' contracts counted in part.
+
+        A tenant under a size counts as weak.
+        """
         leases, count = model.leases, len(model.suppliers)
         supplier = leases.lot // len(model.tables.skus)
-        rented = totals(supplier, leases.gpus, count)
-        long = totals(supplier, leases.gpus * (leases.term >= Term.ONE_YEAR), count)
-        return np.nan_to_num(ratio(long, rented))
+        usd = leases.gpus * model.prices_paid()
+        long = usd * (leases.term >= Term.ONE_YEAR)
+        strong = model.tenants.size_h100e[leases.tenant] >= model.world.finance.strong_tenant_h100e
+        rented, by_all, by_strong = (totals(supplier, part, count) for part in (usd, long, long * strong))
+        self.contracted_share = np.nan_to_num(ratio(by_all, rented))
+        strong_share = np.nan_to_num(ratio(by_strong, rented))
+        self.bankable_share = bankable_share(strong_share, self.contracted_share - strong_share, model.world.finance)
 
     def grant(self, vendor: str, grant: CoverGrant) -> None:
         """Put a vendor's covers on the book."""
@@ -135,6 +173,8 @@ class Accounts:
         cell = totals(segment * len(s) + supplier, usd, segments * len(s)).reshape(segments, len(s))
         self.ledger.post("segment_funding", self.world_row, self.segment_rows, cell.sum(axis=1))
         direct = cell[:, s.third_party]
+        sellers, own = len(self.seller_rows), supplier < len(self.seller_rows)
+        self.tenant_watch.see(supplier[own], leases.tenant[own], usd[own], sellers, len(model.tenants.segment))
         self.ledger.post("rent", self.segment_rows[:, None], self.seller_rows[None, :], direct)
         if model.cloud_row >= 0 and (at_cloud := cell[:, model.cloud_row]).any():
             self.ledger.post("developer_cloud_rent", self.segment_rows, self._vendor_row("amd"), at_cloud)
@@ -147,6 +187,7 @@ class Accounts:
             "leaseback", self._vendor_row("amd"), self.seller_rows, firm * model.firm_lease_usd * HOURS_PER_WEEK
         )
         self._pay_covers(model)
+        self._pay_guarantee_fees(model)
 
     def _settle_pool(self, model: MarketModel, paid: Floats) -> None:
         """Tenants pay the quote to the members that served them, in merit order; members pay the fee."""
@@ -167,12 +208,33 @@ class Accounts:
         available = np.maximum(s.available_gpus, 0.0)
         sold = model.sold_gpus() + model.pooled_gpus
         due = self.covers.pay(available, np.maximum(available - sold, 0.0))
-        self.ledger.post("leaseback", due.vendor, due.seller, due.idle_gpus * due.rate_usd * HOURS_PER_WEEK)
+        usd = self._within_caps(model, due.vendor, due.idle_gpus * due.rate_usd * HOURS_PER_WEEK)
+        self.ledger.post("cover", due.vendor, due.seller, usd)
         if due.rent_share.any():
             rent = np.nan_to_num(ratio(self.lot_rent(model), sold * HOURS_PER_WEEK))[due.seller, due.sku]
             self.ledger.post(
                 "rent_share", due.seller, due.vendor, due.rent_share * due.sold_gpus * rent * HOURS_PER_WEEK
             )
+
+    def _within_caps(self, model: MarketModel, vendor: Ints, usd: Floats) -> Floats:
+        """Payments for covered hours cut, all of a vendor's in proportion, where they would pass its cap in all."""
+        agents = len(self.ledger.names)
+        cap = np.full(agents, np.inf)
+        for row, agent in zip(self.vendor_rows.tolist(), model.vendors, strict=True):
+            cap[row] = np.inf if agent.covers is None else agent.covers.cap_usd
+        wanted = totals(vendor, usd, agents)
+        left = np.maximum(cap - self.ledger.paid_to_date("cover"), 0.0)
+        share = np.where(wanted > left, np.nan_to_num(ratio(left, wanted)), 1.0)
+        return np.asarray(usd * share[vendor])
+
+    def _pay_guarantee_fees(self, model: MarketModel) -> None:
+        """Sellers whose loans a vendor guarantees pay it a share of their rent, if so agreed."""
+        gains = (Account.RENT_INCOME, Account.POOL_INCOME)
+        rent = np.sum([self.ledger.week_income(account) for account in gains], axis=0)[self.seller_rows]
+        for row, vendor in zip(self.vendor_rows.tolist(), model.vendors, strict=True):
+            if vendor.guarantee_fee > 0.0:
+                behind = np.array([vendor.guarantees(seller) for seller in self.seller_rows.tolist()])
+                self.ledger.post("guarantee_fee", self.seller_rows, row, vendor.guarantee_fee * rent * behind)
 
     def lot_rent(self, model: MarketModel) -> Floats:
         """Direct rent of the week by lot, USD ``(suppliers, skus)``."""
@@ -186,6 +248,7 @@ class Accounts:
             ImbalanceError: the rent posted is not what the week's leases owe.
         """
         hold_rent(self, model)
+        self.see_contracts(model)
         s, ledger = model.suppliers, self.ledger
         third = s.third_party
         busy = (model.sold_gpus() + model.pooled_gpus)[third] + s.firm_gpus[third]
@@ -197,15 +260,22 @@ class Accounts:
         ledger.post("overhead", self.seller_rows, self.world_row, overhead)
         for row, vendor in zip(self.vendor_rows.tolist(), model.vendors, strict=True):
             ledger.post("programme", row, self.world_row, vendor.programme_usd_per_week)
-        ledger.post("interest_accrual", *self.loans.accrue_week())
-        service = self.loans.due(model.week)
-        ledger.post("interest_payment", *service.interest)
-        ledger.post("principal", *service.principal)
-        self._remember_cover(model)
-        self.loans.pay(service)
+        serve_debt(self, model)
         ledger.post("depreciation", *self.assets.depreciate_week())
-        profit = ledger.week_profit()[self.seller_rows]
-        ledger.post("tax", self.seller_rows, self.world_row, model.world.finance.tax_rate * np.maximum(profit, 0.0))
+        taxable = np.where(s.alive[self.seller_rows], np.maximum(self._taxable_usd(), 0.0), 0.0)
+        ledger.post("tax", self.seller_rows, self.world_row, model.world.finance.tax_rate * taxable)
+        self.losses.see(ledger, self.lender_row)
+
+    def _deferred(self) -> Floats:
+        """Book value over value for the tax office, USD by seller."""
+        agents = len(self.ledger.names)
+        gap = self.assets.book_by_seller(agents) - self.assets.tax_by_seller(agents)
+        return np.asarray(gap[self.seller_rows])
+
+    def _taxable_usd(self) -> Floats:
+        """Profit of the week with the tax office's write-offs in place of those of the books, USD by seller."""
+        before, self._deferred_usd = self._deferred_usd, self._deferred()
+        return np.asarray(self.ledger.week_profit()[self.seller_rows] - (self._deferred_usd - before))
 
     def week_ebitda(self) -> Floats:
         """Revenue less running cost, overhead and fees of the week, USD by seller."""
@@ -216,7 +286,7 @@ class Accounts:
             (income - np.sum([self.ledger.week_income(account) for account in costs], axis=0))[self.seller_rows]
         )
 
-    def _remember_cover(self, model: MarketModel) -> None:
+    def remember_cover(self, model: MarketModel) -> None:
         """Average debt service cover: EBITDA over the week's level service, smoothed; kept where nothing is owed."""
         service = self.weekly_service()
         self.last_ebitda_usd = self.week_ebitda()

@@ -120,10 +120,19 @@ class CoverGrant:
 
 @dataclass(frozen=True, slots=True)
 class LoanApplication:
-    """A request for a loan on delivered GPUs: their capital, USD, and the share of revenue under contract."""
+    """A request for a loan on GPUs.
+
+    Attributes:
+        capital_usd: What they cost, or are worth.
+        contracted_share: Share of revenue under long contracts, vendors' covers included: what the amount follows.
+        bankable_share: The same with contracts of weak tenants counted in part: what the rate follows.
+        owed_usd: Debt of the borrower already.
+    """
 
     capital_usd: float
     contracted_share: float
+    bankable_share: float
+    owed_usd: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Failure: sellers without cash are rescued by their owners or default; lenders repossess and sell.
+"""Used GPUs: what they are worth, who buys repossessed ones, and fleets that retire.
 
 Second-hand value is what the next owner expects to earn: rents at the neocloud median, falling, less running cost.
 """
@@ -11,38 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from market.arrays import Floats, column_medians
-from market.ledger import Account
-from market.liquidation import repossess, scrap, sell_repossessed, sell_retired
+from market.liquidation import scrap, sell_repossessed, sell_retired
 from market.loans import FinanceParameters, resale_value_usd
 from market.suppliers import NEOCLOUD
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["Default", "Stored", "fail", "release_stored", "retire", "second_hand_value_usd"]
-
-
-@dataclass(frozen=True, slots=True)
-class Default:
-    """One default, for the records.
-
-    Attributes:
-        seller: Supplier row.
-        cause: What emptied the till: ``operating loss`` or ``debt service``.
-        debt_usd: Debt at default.
-        recovered_usd: What the repossessed GPUs are worth to the lender.
-        guaranteed_usd: What a vendor's backstop paid.
-        loss_usd: The rest.
-        gpus: GPUs repossessed.
-    """
-
-    seller: int
-    cause: str
-    debt_usd: float
-    recovered_usd: float
-    guaranteed_usd: float
-    loss_usd: float
-    gpus: float
+__all__ = ["Stored", "fleet_value_usd", "release_stored", "retire", "second_hand_value_usd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,64 +42,9 @@ def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:
     return resale_value_usd(median, model.running_usd, model.capex_usd, age_weeks, p)
 
 
-def fail(model: MarketModel) -> list[Default]:
-    """Test every living seller for cash below zero at last close: owners rescue, or it defaults. In supplier order."""
-    if not model.world.finance.default_enabled:
-        return []
-    ledger = model.accounts.ledger
-    cash = ledger.cash()
-    broke = [row for row in model.accounts.seller_rows.tolist() if model.suppliers.alive[row] and cash[row] < 0.0]
-    if not broke:
-        return []
-    value = (second_hand_value_usd(model, model.age_weeks) * model.suppliers.installed_gpus).sum(axis=1)
-    defaults = []
-    for row in broke:
-        if not _rescued(model, row, float(value[row]), float(cash[row])):
-            defaults.append(_default(model, row))
-    return defaults
-
-
-def _rescued(model: MarketModel, row: int, value: float, cash: float) -> bool:
-    """Owners pay the hole and a few weeks of service if the fleet is worth it and they have not paid too much yet.
-
-    A seller without debt is its owners' business: they pay.
-    """
-    p, accounts = model.world.finance, model.accounts
-    debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
-    book = float(accounts.ledger.balance_of(Account.GPUS)[row])
-    worth_it = value - debt > p.rescue_equity_share * value and accounts.dscr[row] > p.rescue_dscr
-    if debt > 0.0 and (not worth_it or accounts.rescued_usd[row] > p.rescue_limit_share * book):
-        return False
-    service = float(accounts.loans.weekly_service_by_borrower(len(accounts.ledger.names))[row])
-    usd = -cash + p.rescue_service_weeks * service
-    accounts.ledger.post("equity_in", accounts.world_row, row, usd)
-    accounts.rescued_usd[row] += usd
-    return True
-
-
-def _default(model: MarketModel, row: int) -> Default:
-    """A seller ends: leases are released, the pipeline is cancelled, lenders take the GPUs, losses are split."""
-    s, accounts, p = model.suppliers, model.accounts, model.world.finance
-    worth = p.recovery_share * second_hand_value_usd(model, model.age_weeks)[row] * s.installed_gpus[row]
-    value = float(worth.sum())
-    debt = float(accounts.ledger.balance_of(Account.DEBT)[row])
-    cause = "operating loss" if accounts.last_ebitda_usd[row] < 0.0 else "debt service"
-    recovered, guaranteed = repossess(accounts, model, row, value)
-    share = recovered / value if value > 0.0 else 0.0
-    gpus = s.installed_gpus[row].copy()
-    # GPUs worth more than the debt: the part beyond it stays with the owners, who sell it out of this market.
-    for sku in np.flatnonzero(gpus).tolist():
-        stored = Stored(
-            sku,
-            float(gpus[sku]) * share,
-            float(model.age_weeks[row, sku]),
-            float(worth[sku]) * share,
-            model.week + p.storage_weeks,
-        )
-        model.stored.append(stored)
-    model.close_seller(row)
-    loss = max(debt - recovered - guaranteed, 0.0)
-    return Default(row, cause, debt, recovered, guaranteed, loss, float(gpus.sum()))
+def fleet_value_usd(model: MarketModel) -> Floats:
+    """Second-hand value of fleets at last close, USD ``(suppliers,)``."""
+    return np.asarray((second_hand_value_usd(model, model.age_weeks) * model.suppliers.installed_gpus).sum(axis=1))
 
 
 def release_stored(model: MarketModel) -> None:
@@ -154,10 +75,12 @@ def _take_used(model: MarketModel, stored: Stored, gpus: Floats) -> None:
 
 
 def _buyer_shares(model: MarketModel, sku: int, p: FinanceParameters) -> Floats:
-    """Share of each supplier in a resale, ``(suppliers,)``; none if nobody can run the SKU."""
+    """Share of each supplier in a resale, ``(suppliers,)``; none if nobody solvent can run the SKU."""
     s = model.suppliers
     fleet = s.available_gpus.sum(axis=1)
     able = s.third_party & s.alive & (fleet > 0.0) & model.runs_vendor(bool(model.sku_is_amd[sku]))
+    covenants, sellers = model.accounts.covenants, model.accounts.seller_rows
+    able[sellers] &= (covenants.breach_weeks == 0) & ~covenants.standing_still
     if not able.any():
         return np.zeros(len(s))
     weight = np.where(able, np.minimum(fleet, p.buyer_size_multiple * np.median(fleet[able])), 0.0)

@@ -82,6 +82,7 @@ class Account(IntEnum):
     INTEREST_EXPENSE = 28
     CREDIT_LOSS = 29
     TAX = 30
+    COST_OF_SALES = 31
 
     @property
     def label(self) -> str:
@@ -158,6 +159,8 @@ ENTRY_TYPES: Mapping[str, EntryType] = MappingProxyType(
         "pool_rent": _paid("rent of pooled GPUs before the fee", _A.RENT_PAID, _A.POOL_INCOME),
         "pool_fee": _paid("a member's fee to the pool", _A.FEE_PAID, _A.FEE_INCOME),
         "leaseback": _paid("a vendor's rent for leased-back GPUs", _A.LEASEBACK_PAID, _A.LEASEBACK_INCOME),
+        "cover": _paid("a vendor's rent for covered hours that stayed idle", _A.LEASEBACK_PAID, _A.LEASEBACK_INCOME),
+        "guarantee_fee": _paid("a seller's share of rent for a guarantee of its loans", _A.FEE_PAID, _A.FEE_INCOME),
         "rent_share": _paid("a seller's share of rent to a vendor that covers it", _A.FEE_PAID, _A.FEE_INCOME),
         # Cost of the business.
         "running": _paid("power, space and repairs", _A.RUNNING, _A.EXTERNAL),
@@ -167,6 +170,7 @@ ENTRY_TYPES: Mapping[str, EntryType] = MappingProxyType(
         "depreciation": _booked("fall of the book value", (_A.DEPRECIATION, _A.GPUS)),
         # Capital.
         "capital_purchase": _paid("new GPUs", _A.GPUS, _A.HARDWARE_SALES),
+        "hardware_cost": _paid("what a vendor's sales cost it: chips, boards, servers", _A.COST_OF_SALES, _A.EXTERNAL),
         "equity_in": _paid("owners' money", _A.EQUITY_HELD, _A.PAID_IN),
         "segment_funding": _paid("tenants' own revenue", _A.EXTERNAL, _A.FUNDING),
         # Loans; the payer is the lender in a draw and the borrower in everything else.
@@ -184,6 +188,9 @@ ENTRY_TYPES: Mapping[str, EntryType] = MappingProxyType(
             "interest never paid", (_A.INTEREST_PAYABLE, _A.DEBT_RELIEF), (_A.CREDIT_LOSS, _A.INTEREST_RECEIVABLE)
         ),
         "repossession": _booked("GPUs taken for debt", (_A.DEBT, _A.SALE_RESULT), (_A.GPUS, _A.LOANS)),
+        "repossession_interest": _booked(
+            "GPUs taken for interest", (_A.INTEREST_PAYABLE, _A.SALE_RESULT), (_A.GPUS, _A.INTEREST_RECEIVABLE)
+        ),
         "guarantee": _paid("a vendor's guarantee to a lender", _A.GUARANTEE_PAID, _A.GUARANTEE_INCOME),
         "unpaid_bills": _paid("bills of a failed seller that nobody pays", _A.EXTERNAL, _A.DEBT_RELIEF),
         "capital_returned": _paid("cash left to owners", _A.PAID_IN, _A.EQUITY_HELD),
@@ -373,6 +380,14 @@ class Ledger:
         found = np.flatnonzero(sums)
         row, paying, receiving = np.unravel_index(found, shape)
         return np.array([_CASH_ROWS[row], paying, receiving]), np.asarray(sums[found], np.float64)
+
+    def paid_to_date(self, reason: str) -> Floats:
+        """USD that each agent has paid for a reason since the start, ``(agents,)``."""
+        return np.asarray(self.flow_to_date[_ROW[reason]].sum(axis=1))
+
+    def week_paid(self, reason: str) -> Floats:
+        """USD that each agent has paid for a reason in the open week, ``(agents,)``."""
+        return np.asarray(self.flow[_ROW[reason]].sum(axis=1))
 
     def entries(self, week: int) -> list[Entry]:
         """The open week's postings, added up by reason, payer and payee, in that order.

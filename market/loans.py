@@ -7,7 +7,7 @@ only say what is due; `market.ledger` books it and the model decides what happen
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self, TypeAlias
+from typing import Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +23,9 @@ __all__ = [
     "LoanBook",
     "Service",
     "annuity_payment",
+    "bankable_share",
     "debt_to_capital",
+    "facility",
     "level_payment",
     "loan_rate",
     "loan_to_value",
@@ -44,11 +46,21 @@ class FinanceParameters(Parameters):
     rate_uncontracted: float = parameter("finance.rate_uncontracted")
     rate_contracted_discount: float = parameter("finance.rate_contracted_discount")
     base_rate: float = parameter("finance.base_rate")
+    base_rate_quoted: float = parameter("finance.base_rate_quoted")
+    strong_tenant_h100e: float = parameter("finance.strong_tenant_h100e")
+    weak_contract_weight: float = parameter("finance.weak_contract_weight")
+    loss_response: float = parameter("finance.loss_response")
+    loss_memory_weeks: int = parameter("finance.loss_memory_weeks")
     opening_loan_rate: float = parameter("finance.opening_loan_rate")
     loan_to_value_base: float = parameter("finance.loan_to_value_base")
     loan_to_value_contracted: float = parameter("finance.loan_to_value_contracted")
     contracted_maximum: float = parameter("finance.contracted_maximum")
+    facility_limit_usd: float = parameter("finance.facility_limit_usd")
     tenor_payments: int = parameter("finance.tenor_payments")
+    balloon_share: float = parameter("finance.balloon_share")
+    refinancing: bool = parameter("finance.refinancing")
+    refinancing_gain: float = parameter("finance.refinancing_gain")
+    cash_sweep_share: float = parameter("finance.cash_sweep_share")
     service_interval_weeks: int = parameter("finance.service_interval_weeks")
     debt_to_capital_nvidia: float = parameter("finance.debt_to_capital_nvidia")
     debt_to_capital_mixed: float = parameter("finance.debt_to_capital_mixed")
@@ -57,16 +69,25 @@ class FinanceParameters(Parameters):
     opening_debt_gross_maximum: float = parameter("finance.opening_debt_gross_maximum")
     opening_debt_remaining: float = parameter("finance.opening_debt_remaining")
     opening_debt_maximum: float = parameter("finance.opening_debt_maximum")
+    opening_loan_to_value: float = parameter("finance.opening_loan_to_value")
     opening_debt_weeks_minimum: int = parameter("finance.opening_debt_weeks_minimum")
     opening_debt_weeks_maximum: int = parameter("finance.opening_debt_weeks_maximum")
     opening_cash_share: float = parameter("finance.opening_cash_share")
     depreciation_years: float = parameter("finance.depreciation_years")
+    tax_depreciation_years: float = parameter("finance.tax_depreciation_years")
     opening_depreciation_years: float = parameter("finance.opening_depreciation_years")
     opening_book_weeks: int = parameter("finance.opening_book_weeks")
     opening_book_minimum: float = parameter("finance.opening_book_minimum")
     amd_debt_multiple: float = parameter("finance.amd_debt_multiple")
     default_enabled: bool = parameter("finance.default_enabled")
     covenant_dscr: float = parameter("finance.covenant_dscr")
+    breach_dscr: float = parameter("finance.breach_dscr")
+    covenant_loan_to_value: float = parameter("finance.covenant_loan_to_value")
+    covenant_value: Literal["market", "book"] = parameter("finance.covenant_value")
+    cure_weeks: int = parameter("finance.cure_weeks")
+    standstill_weeks: int = parameter("finance.standstill_weeks")
+    lost_tenant_share: float = parameter("finance.lost_tenant_share")
+    lost_tenant_weeks: int = parameter("finance.lost_tenant_weeks")
     dscr_memory: float = parameter("finance.dscr_memory")
     rescue_equity_share: float = parameter("finance.rescue_equity_share")
     rescue_dscr: float = parameter("finance.rescue_dscr")
@@ -81,6 +102,8 @@ class FinanceParameters(Parameters):
     resale_life_years: float = parameter("finance.resale_life_years")
     resale_minimum: float = parameter("finance.resale_minimum")
     resale_maximum: float = parameter("finance.resale_maximum")
+    amd_hardware_margin: float = parameter("finance.amd_hardware_margin")
+    nvidia_hardware_margin: float = parameter("finance.nvidia_hardware_margin")
 
     @model_validator(mode="after")
     def _ordered_weeks(self) -> Self:
@@ -93,6 +116,11 @@ class FinanceParameters(Parameters):
     def depreciation_weeks(self) -> float:
         """Weeks over which new units are written off."""
         return self.depreciation_years * WEEKS_PER_YEAR
+
+    @property
+    def tax_depreciation_weeks(self) -> float:
+        """Weeks over which the tax office lets new units be written off."""
+        return self.tax_depreciation_years * WEEKS_PER_YEAR
 
     @property
     def opening_depreciation_weeks(self) -> float:
@@ -116,24 +144,55 @@ def annuity_payment(balance: ArrayLike, period_rate: ArrayLike, payments: ArrayL
 
 
 def level_payment(
-    balance: ArrayLike, annual_rate: ArrayLike, payments: ArrayLike, interval_weeks: ArrayLike = 13
+    balance: ArrayLike,
+    annual_rate: ArrayLike,
+    payments: ArrayLike,
+    interval_weeks: ArrayLike = 13,
+    balloon_share: ArrayLike = 0.0,
 ) -> Floats:
     """Level payment of a loan served every ``interval_weeks`` weeks, USD; arguments broadcast.
 
     A period's rate is simple, ``interval_weeks × 168 × annual_rate / 8,760``, as interest accrues weekly in proportion
-    and is not itself charged with interest.
+    and is not itself charged with interest. On a balloon, the part of the loan that falls due with the last payment,
+    only interest is paid: a share of 0 is level payments, 1 a bullet.
     """
-    return annuity_payment(balance, np.asarray(interval_weeks) * _per_week(annual_rate), payments)
+    period_rate = np.asarray(interval_weeks) * _per_week(annual_rate)
+    owed = np.asarray(balance, dtype=np.float64)
+    balloon = owed * np.asarray(balloon_share, dtype=np.float64)
+    return np.asarray(annuity_payment(owed - balloon, period_rate, payments) + balloon * period_rate)
 
 
-def loan_rate(contracted: ArrayLike, parameters: FinanceParameters) -> Floats:
+def loan_rate(contracted: ArrayLike, parameters: FinanceParameters, loss_rate_per_year: ArrayLike = 0.0) -> Floats:
     """Annual rate of a loan whose GPUs are rented out for long terms to the share ``contracted``; never below 0.
 
-    ``rate_uncontracted − rate_contracted_discount × min(contracted, contracted_maximum)``.
+    ``base_rate + spread``; the spread of a loan without contracts is ``rate_uncontracted − base_rate_quoted``, it falls
+    by ``rate_contracted_discount × min(contracted, contracted_maximum)`` and rises by ``loss_response`` times what
+    lenders lost of their loans in the last year.
+
+    Args:
+        contracted: share of revenue under long contracts, those of weak tenants counted in part (`bankable_share`).
+        parameters: finance parameters.
+        loss_rate_per_year: lenders' net losses of the last year over their loans.
     """
     share = np.clip(contracted, 0.0, parameters.contracted_maximum)
-    rate = parameters.rate_uncontracted - parameters.rate_contracted_discount * share
+    losses = parameters.loss_response * np.asarray(loss_rate_per_year, dtype=np.float64)
+    moved = parameters.base_rate - parameters.base_rate_quoted + losses
+    rate = parameters.rate_uncontracted - parameters.rate_contracted_discount * share + moved
     return np.asarray(np.maximum(rate, 0.0), dtype=np.float64)
+
+
+def bankable_share(strong: ArrayLike, weak: ArrayLike, parameters: FinanceParameters) -> Floats:
+    """Share of revenue that lenders count as contracted: contracts of weak tenants earn a part of the discount."""
+    weighted = parameters.weak_contract_weight * np.asarray(weak, dtype=np.float64)
+    return np.asarray(np.asarray(strong, dtype=np.float64) + weighted)
+
+
+def facility(
+    capital_usd: ArrayLike, loan_to_value_share: ArrayLike, owed_usd: ArrayLike, parameters: FinanceParameters
+) -> Floats:
+    """Loan on new capital, USD: its share of the capital, within what the borrower's facility still allows."""
+    room = np.maximum(parameters.facility_limit_usd - np.asarray(owed_usd, dtype=np.float64), 0.0)
+    return np.asarray(np.minimum(np.asarray(capital_usd) * loan_to_value_share, room), dtype=np.float64)
 
 
 def loan_to_value(contracted: ArrayLike, parameters: FinanceParameters) -> Floats:
@@ -242,6 +301,18 @@ class Service(NamedTuple):
     principal: Charges
     tranches: Integers
 
+    def by_borrower(self, agents: int) -> Floats:
+        """Interest and principal together by agent, USD, shape ``(agents,)``."""
+        return _by(self.interest.payers, self.interest.usd + self.principal.usd, agents)
+
+    def of(self, borrowers: NDArray[np.bool_]) -> Service:
+        """The part that some borrowers owe; ``borrowers`` by agent."""
+        kept = borrowers[self.interest.payers]
+        interest, principal = (
+            Charges(side.payers[kept], side.payees[kept], side.usd[kept]) for side in (self.interest, self.principal)
+        )
+        return Service(interest, principal, self.tranches[kept])
+
 
 class _Book:
     """Columns of equal length that grow and shrink together."""
@@ -290,6 +361,7 @@ class LoanBook(_Book):
     payments_left: Integers = field(default_factory=_integers)
     next_service_week: Integers = field(default_factory=_integers)
     accrued_usd: Floats = field(default_factory=_floats)
+    balloon_usd: Floats = field(default_factory=_floats)
 
     def append(
         self,
@@ -299,8 +371,11 @@ class LoanBook(_Book):
         annual_rate: ArrayLike,
         payments: ArrayLike,
         first_service_week: ArrayLike,
+        balloon_share: float = 0.0,
     ) -> None:
         """Add tranches of level payments every ``interval_weeks`` weeks; the arguments broadcast.
+
+        A part ``balloon_share`` of each is repaid with the last payment only.
 
         Loans of nothing are left out. A first payment that comes before a whole interval has accrued repays more
         principal, so the last payment is smaller.
@@ -318,10 +393,11 @@ class LoanBook(_Book):
             lender=lender,
             balance_usd=balance,
             annual_rate=rate,
-            payment_usd=level_payment(balance, rate, number, self.interval_weeks),
+            payment_usd=level_payment(balance, rate, number, self.interval_weeks, balloon_share),
             payments_left=number,
             next_service_week=first_service_week,
             accrued_usd=0.0,
+            balloon_usd=balance * balloon_share,
         )
         self._keep(self.balance_usd > 0)
 
@@ -333,6 +409,8 @@ class LoanBook(_Book):
 
     def due(self, week: int) -> Service:
         """What is to be paid in ``week``: all accrued interest and the rest of the level payment as principal.
+
+        A payment that was missed stays due; when it is paid, the next of its tranche is due at once if its day is past.
 
         The principal is never negative and never above the balance; the last payment takes the whole balance, so that
         nothing remains by rounding. Nothing changes until `pay`.
@@ -356,6 +434,44 @@ class LoanBook(_Book):
     def drop(self, borrower: int) -> None:
         """Take all tranches of a borrower off the book, as after a default."""
         self._keep(self.borrower != borrower)
+
+    def prepay(self, borrower: int, usd: float) -> Service:
+        """Repay before it is due: all tranches of a borrower shrink in proportion, and their later payments with them.
+
+        Whoever repays everything also pays the interest accrued so far. The book is changed; the result is to post.
+        """
+        rows = np.flatnonzero(self.borrower == borrower)
+        balance = self.balance_usd[rows]
+        total = float(balance.sum())
+        share = min(max(usd, 0.0) / total, 1.0) if total > 0.0 else 0.0
+        principal = balance * share
+        interest = self.accrued_usd[rows] * (share >= 1.0)
+        paid, owed = (Charges(self.borrower[rows], self.lender[rows], amount) for amount in (interest, principal))
+        self.accrued_usd[rows] -= interest
+        self.balance_usd[rows] = balance - principal
+        self.payment_usd[rows] *= 1.0 - share
+        self.balloon_usd[rows] *= 1.0 - share
+        self._keep(self.balance_usd > 0)
+        return Service(paid, owed, rows)
+
+    def overdue(self, week: int) -> NDArray[np.bool_]:
+        """Tranches that missed a payment before ``week``."""
+        return np.asarray(self.next_service_week < week)
+
+    def falls_due(self, week: int) -> NDArray[np.bool_]:
+        """Tranches whose last payment is due in ``week``, a balloon with it."""
+        return np.asarray((self.payments_left == 1) & (self.next_service_week <= week) & (self.balloon_usd > 0.0))
+
+    def reprice(self, rows: Integers, annual_rate: ArrayLike) -> None:
+        """Give tranches another rate: their level payments are worked out anew over what is left of their life."""
+        self.annual_rate[rows] = annual_rate
+        self.payment_usd[rows] = level_payment(
+            self.balance_usd[rows],
+            self.annual_rate[rows],
+            self.payments_left[rows],
+            self.interval_weeks,
+            np.minimum(self.balloon_usd[rows] / self.balance_usd[rows], 1.0),
+        )
 
     def balance_by_borrower(self, agents: int) -> Floats:
         """Debt by agent, USD, shape ``(agents,)``."""
@@ -383,20 +499,42 @@ class AssetBook(_Book):
     book_usd: Floats = field(default_factory=_floats)
     weekly_depreciation_usd: Floats = field(default_factory=_floats)
     weeks_left: Floats = field(default_factory=_floats)
+    tax_usd: Floats = field(default_factory=_floats)
+    weekly_tax_usd: Floats = field(default_factory=_floats)
+    tax_weeks_left: Floats = field(default_factory=_floats)
 
-    def append(self, seller: ArrayLike, sku: ArrayLike, gpus: ArrayLike, book_usd: ArrayLike, weeks: ArrayLike) -> None:
+    def append(
+        self,
+        seller: ArrayLike,
+        sku: ArrayLike,
+        gpus: ArrayLike,
+        book_usd: ArrayLike,
+        weeks: ArrayLike,
+        tax_weeks: ArrayLike | None = None,
+    ) -> None:
         """Add tranches to be written off over ``weeks`` weeks (a part of a week counts); the arguments broadcast.
+
+        For the tax office they are written off over ``tax_weeks``, by default the same.
 
         Raises:
             ValueError: GPUs or book value that are negative or not finite, or a life that is not positive.
         """
-        units, book, life = (np.asarray(value, dtype=np.float64) for value in (gpus, book_usd, weeks))
+        tax = weeks if tax_weeks is None else tax_weeks
+        units, book, life, tax_life = (np.asarray(value, dtype=np.float64) for value in (gpus, book_usd, weeks, tax))
         if not (np.isfinite(units) & (units >= 0)).all() or not (np.isfinite(book) & (book >= 0)).all():
             raise ValueError("GPUs and their book value must be finite and at least 0")
-        if not (np.isfinite(life) & (life > 0)).all():
+        if not all((np.isfinite(span) & (span > 0)).all() for span in (life, tax_life)):
             raise ValueError("the life of a GPU must be finite and above 0 weeks")
         self._append(
-            seller=seller, sku=sku, gpus=units, book_usd=book, weekly_depreciation_usd=book / life, weeks_left=life
+            seller=seller,
+            sku=sku,
+            gpus=units,
+            book_usd=book,
+            weekly_depreciation_usd=book / life,
+            weeks_left=life,
+            tax_usd=book,
+            weekly_tax_usd=book / tax_life,
+            tax_weeks_left=tax_life,
         )
 
     def depreciate_week(self) -> Charges:
@@ -404,9 +542,11 @@ class AssetBook(_Book):
 
         The last week, or part of one, takes what is left, so that book values end at exactly 0.
         """
-        usd = np.where(self.weeks_left <= 1.0, self.book_usd, np.minimum(self.weekly_depreciation_usd, self.book_usd))
-        self.book_usd = self.book_usd - usd
+        usd = _written_off(self.book_usd, self.weekly_depreciation_usd, self.weeks_left)
+        tax = _written_off(self.tax_usd, self.weekly_tax_usd, self.tax_weeks_left)
+        self.book_usd, self.tax_usd = self.book_usd - usd, self.tax_usd - tax
         self.weeks_left = np.maximum(self.weeks_left - 1.0, 0.0)
+        self.tax_weeks_left = np.maximum(self.tax_weeks_left - 1.0, 0.0)
         return Charges(self.seller, self.seller, usd)
 
     def retire(self, seller: int, sku: int, gpus: float) -> float:
@@ -421,7 +561,7 @@ class AssetBook(_Book):
             raise ValueError(f"cannot retire {gpus} GPUs of {held}")
         share = min(gpus / held, 1.0) if held else 0.0
         leaving = float(self.book_usd[rows].sum()) * share
-        for column in (self.gpus, self.book_usd, self.weekly_depreciation_usd):
+        for column in (self.gpus, self.book_usd, self.weekly_depreciation_usd, self.tax_usd, self.weekly_tax_usd):
             column[rows] *= 1.0 - share
         return leaving
 
@@ -433,9 +573,18 @@ class AssetBook(_Book):
         """Book value by agent, USD, shape ``(agents,)``."""
         return _by(self.seller, self.book_usd, agents)
 
+    def tax_by_seller(self, agents: int) -> Floats:
+        """Value for the tax office by agent, USD, shape ``(agents,)``."""
+        return _by(self.seller, self.tax_usd, agents)
+
     def gpus_by_seller_and_sku(self, agents: int, skus: int) -> Floats:
         """GPUs held, shape ``(agents, skus)``."""
         return _by(self.seller * skus + self.sku, self.gpus, agents * skus).reshape(agents, skus)
+
+
+def _written_off(value_usd: Floats, weekly_usd: Floats, weeks_left: Floats) -> Floats:
+    """A week's write-off; the last week, or part of one, takes what is left."""
+    return np.where(weeks_left <= 1.0, value_usd, np.minimum(weekly_usd, value_usd))
 
 
 def _by(rows: Integers, usd: Floats, size: int) -> Floats:

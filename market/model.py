@@ -17,8 +17,9 @@ from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
 from market.decisions import DeskOffer, PoolOffer
 from market.demand import DemandState, price_of_work_ln
+from market.distress import Default
 from market.events import Event
-from market.failure import Default, Stored
+from market.failure import Stored
 from market.forecast import DemandForecast, public_sample
 from market.identities import hold_identities
 from market.leases import Leases, no_leases
@@ -356,15 +357,20 @@ class MarketModel(mesa.Model):
     def own_finance(self, row: int) -> OwnFinance:
         """A seller's money, and the terms it is offered."""
         accounts, ledger, finance = self.accounts, self.accounts.ledger, self.world.finance
-        contracted = float(accounts.contracted_share(self)[row])
+        contracted = float(accounts.contracted_share[row])
         service = float(accounts.weekly_service()[row])
         share, rate = self._cover_promise(row)
         return OwnFinance(
             cash_usd=float(ledger.balance[row, Account.CASH]),
             weekly_service_usd=service,
-            book_usd=float(ledger.balance[row, Account.GPUS]),
+            book_usd=float(accounts.assets.tax_by_seller(len(ledger.names))[row]),
+            debt_usd=float(ledger.balance_of(Account.DEBT)[row]),
             contracted_share=contracted,
-            below_covenant=bool(service > 0.0 and accounts.dscr[row] < finance.covenant_dscr),
+            bankable_share=float(accounts.bankable_share[row]),
+            guaranteed_share=self.guaranteed_share(row),
+            below_covenant=bool(
+                (service > 0.0 and accounts.dscr[row] < finance.covenant_dscr) or accounts.covenants.breach_weeks[row]
+            ),
             pool_member=bool(self.pool_member[row]),
             loan_to_value=float(loan_to_value(contracted, finance)) if self.suppliers.borrows[row] else 0.0,
             overhead_share=self.world.costs.overhead_share_of_revenue,
@@ -390,6 +396,11 @@ class MarketModel(mesa.Model):
             if desk.enters_loans:
                 share = share + desk.promised_share(row, self.week)
         return share
+
+    def guaranteed_share(self, row: int) -> float:
+        """Part of a lender's loss on a seller that vendors would carry, as far as lenders count it."""
+        owed = float(self.accounts.ledger.balance_of(Account.DEBT)[row])
+        return min(1.0, float(sum(vendor.guaranteed_share(row, owed) for vendor in self.vendors)))
 
     def grant_covers(self, delivered_gpus: Floats) -> None:
         """Vendors grant covers over what was delivered, or over standing fleets when a programme starts."""

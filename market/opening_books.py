@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from market.arrays import Bools, Floats, Ints, totals
+from market.failure import second_hand_value_usd
 from market.loans import debt_to_capital, loan_rate, loan_to_value, opening_book_share, opening_debt, opening_service
 from market.randomness import Purpose, uniform
 
@@ -65,12 +66,21 @@ def _open_debt(accounts: Accounts, model: MarketModel, capital: Floats) -> None:
         [row.loan_rate if row.gpu_debt and row.loan_rate is not None else finance.opening_loan_rate for row in sellers]
     )
     debt = opening_debt(capital, leverage, finance, reported)
+    if finance.opening_loan_to_value > 0.0:
+        neocloud = np.array([row.provider_class == "neocloud" for row in sellers], np.bool_)
+        debt = np.where(neocloud, finance.opening_loan_to_value * _own_value(accounts, model)[: len(sellers)], debt)
     debt = np.where(_mostly_amd(accounts, model)[: len(sellers)], debt * finance.amd_debt_multiple, debt)
     borrowers = accounts.seller_rows[: len(sellers)]
     luck = uniform(model.seed, Purpose.DEBT_LIFE, 0, model.suppliers.key[borrowers])
     payments, first = opening_service(luck, finance)
     accounts.ledger.post("opening_debt", borrowers, accounts.lender_row, debt)
     accounts.loans.append(borrowers, accounts.lender_row, debt, rate, payments, first)
+
+
+def _own_value(accounts: Accounts, model: MarketModel) -> Floats:
+    """What sellers' opening fleets would fetch second-hand, USD, without GPUs leased back in full."""
+    own = model.suppliers.installed_gpus - model.suppliers.firm_gpus
+    return np.asarray((second_hand_value_usd(model, model.age_weeks) * own).sum(axis=1)[accounts.seller_rows])
 
 
 def _mostly_amd(accounts: Accounts, model: MarketModel) -> Bools:

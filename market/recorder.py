@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from market.arrays import Floats, column_means, column_medians, ratio, totals
+from market.failure import fleet_value_usd
 from market.ledger import ENTRY_TYPES, REST_OF_WORLD, Account
 from market.suppliers import HYPERSCALER, PROVIDER_CLASSES
 from market.units import HOURS_PER_WEEK, Term
 
 if TYPE_CHECKING:
-    from market.failure import Default
+    from market.distress import Default
     from market.model import MarketModel
     from market.trade import Trades
 
@@ -112,8 +113,12 @@ class Recorder:
         classes = np.concatenate([self._classes[:sellers], np.array(kinds)])
         heavy = np.concatenate([self._heavy[:sellers], accounts.vendor_names, np.array(["none"])])
         alive = np.concatenate([model.suppliers.alive[:sellers], np.ones(others, np.bool_)])
-        contracted = np.concatenate([accounts.contracted_share(model)[:sellers], np.zeros(others)])
+        contracted = np.concatenate([accounts.contracted_share[:sellers], np.zeros(others)])
         cover = np.concatenate([accounts.dscr, np.full(others, np.nan)])
+        fleet_value = np.concatenate([fleet_value_usd(model)[:sellers], np.zeros(others)])
+        apart = np.zeros(others, np.bool_)
+        breach = np.concatenate([accounts.covenants.breach_weeks > 0, apart])
+        standstill = np.concatenate([accounts.covenants.standing_still, apart])
         return {
             "agent": names,
             "provider_class": classes,
@@ -140,6 +145,15 @@ class Recorder:
             "programme_usd": week(Account.PROGRAMME),
             "guarantee_paid_usd": week(Account.GUARANTEE_PAID),
             "credit_loss_usd": week(Account.CREDIT_LOSS),
+            "guarantee_income_usd": week(Account.GUARANTEE_INCOME),
+            "resale_result_usd": week(Account.SALE_RESULT),
+            "hardware_cost_usd": week(Account.COST_OF_SALES),
+            "cover_paid_usd": ledger.week_paid("cover")[rows],
+            "equity_in_usd": week(Account.PAID_IN),
+            "profit_usd": ledger.week_profit()[rows],
+            "fleet_value_usd": fleet_value,
+            "breach": breach,
+            "standstill": standstill,
         }
 
     def _default_week(self, defaults: list[Default]) -> Columns:

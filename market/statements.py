@@ -106,7 +106,7 @@ class Journal:
         inside = (self.week >= first) & (self.week <= last)
         shape = (len(_REASONS), len(self.names), len(self.names))
         place = np.ravel_multi_index((self.reason[inside], self.payer[inside], self.payee[inside]), shape)
-        return np.bincount(place, self.usd[inside], int(np.prod(shape))).reshape(shape)
+        return np.asarray(np.bincount(place, self.usd[inside], int(np.prod(shape))), np.float64).reshape(shape)
 
     def members(self, who: str) -> Rows:
         """Rows of an agent, a sector, or of everybody (``all``).
@@ -143,10 +143,9 @@ def keep_journal(model: MarketModel, weeks: int) -> Journal:
         balances.append(model.accounts.ledger.balance.copy())
         values.append(_fleet_values(model))
     columns = np.concatenate(postings, axis=1) if postings else np.zeros((5, 0))
-    places = columns[:4].astype(np.intp)
-    return Journal(
-        tuple(model.accounts.ledger.names), sector_of(model), np.array(balances), *places, columns[4], np.array(values)
-    )
+    week, reason, payer, payee = columns[:4].astype(np.intp)
+    names, balance, value = tuple(model.accounts.ledger.names), np.array(balances), np.array(values)
+    return Journal(names, sector_of(model), balance, week, reason, payer, payee, columns[4], value)
 
 
 def _postings(ledger: Ledger) -> Floats:
@@ -274,9 +273,7 @@ def flow_matrix(journal: Journal, first: int, last: int) -> FlowMatrix:
     return FlowMatrix((*reasons, CHANGE_IN_MONEY), columns, np.vstack([net[moved], -(change @ belongs)]))
 
 
-def received_from(
-    journal: Journal, first: int, last: int, *, by_sector: bool = True
-) -> tuple[tuple[str, ...], Floats]:
+def received_from(journal: Journal, first: int, last: int, *, by_sector: bool = True) -> tuple[tuple[str, ...], Floats]:
     """Who paid whom: names, and USD that the row received from the column, ``(names, names)``.
 
     A row's sum less its column's is the change of its cash.

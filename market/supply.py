@@ -25,7 +25,8 @@ def deliver(model: MarketModel) -> None:
     """GPUs due this week join their fleets, on the books from this day; leases that end lapse in the review."""
     suppliers = model.suppliers
     suppliers.delivered_gpus[:] = 0.0
-    due = [order for order in model.pipeline if order.week == model.week]
+    stopped = model.accounts.covenants.standing_still  # nobody pays for what such a seller has ordered
+    due = [order for order in model.pipeline if order.week == model.week and not stopped[order.supplier]]
     for order in due:
         suppliers.delivered_gpus[order.supplier, order.sku] += order.gpus
     model.pipeline = [order for order in model.pipeline if order.week > model.week]
@@ -46,7 +47,12 @@ def plan(model: MarketModel) -> None:
     if not p.orders or model.week % p.round_weeks:
         return
     outlook = see_outlook(model)
-    buyers = [(row, seller) for row, seller in model.sellers if model.suppliers.alive[row] or seller.entrant]
+    stopped = model.accounts.covenants.standing_still  # lenders stand still: nothing is ordered
+    buyers = [
+        (row, seller)
+        for row, seller in model.sellers
+        if (model.suppliers.alive[row] and not stopped[row]) or seller.entrant
+    ]
     orders = [seller.order(model.own_books(row), model.own_finance(row), outlook) for row, seller in buyers]
     living = [model.suppliers.alive[row] for row, _ in buyers]
     best = [float(order.profit_index.max()) for order, lives in zip(orders, living, strict=True) if lives]
@@ -63,8 +69,10 @@ def plan(model: MarketModel) -> None:
 
 
 def _wakes(model: MarketModel, row: int) -> bool:
-    """Whether a dormant seller enters this round: a keyed draw; its owners pay in the opening cash."""
+    """Whether a dormant seller enters this round: a keyed draw; its owners pay in the opening cash. Once only."""
     key = model.suppliers.key[row]
+    if any(default.seller == row for default in model.defaults):
+        return False
     if uniform(model.seed, Purpose.ENTRY, model.week, key) >= model.world.capacity.entry_probability:
         return False
     model.suppliers.alive[row] = True

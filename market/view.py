@@ -118,9 +118,12 @@ class OwnFinance:
     Attributes:
         cash_usd: Cash.
         weekly_service_usd: Debt service, USD a week.
-        book_usd: Book value of its fleet.
-        contracted_share: Share of its rented GPUs on terms of a year and longer.
-        below_covenant: Whether its debt service cover is under the covenant.
+        book_usd: Written-down cost of its fleet as owners see it, whatever life the books choose.
+        debt_usd: Debt.
+        contracted_share: Share of its rent on terms of a year and longer.
+        bankable_share: The same with contracts of weak tenants counted in part.
+        guaranteed_share: Part of a lender's loss that vendors would carry, as far as lenders count it.
+        below_covenant: Whether it is outside a covenant on its debt.
         pool_member: Whether it is a member of the pool.
         loan_to_value: Loan per USD of capital that lenders would give it.
         overhead_share: Sales and staff as a share of revenue.
@@ -133,7 +136,10 @@ class OwnFinance:
     cash_usd: float
     weekly_service_usd: float
     book_usd: float
+    debt_usd: float
     contracted_share: float
+    bankable_share: float
+    guaranteed_share: float
     below_covenant: bool
     pool_member: bool
     loan_to_value: float

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from market import events, supply, trade
 from market.demand import move_demand
-from market.failure import fail, retire
+from market.distress import fail
+from market.failure import retire
 from market.software import mature
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def play_week(model: MarketModel) -> None:
     """Play one week of 168 hours."""
     model.open_week()  # a new week; everybody sees last week's close
     events.happen(model)  # dated events of this week
-    defaults = fail(model)  # sellers who closed last week without cash are rescued or end; their tenants look again
+    defaults = fail(model)  # who could not pay or stays outside covenants: rescue, standstill, or the end
     supply.deliver(model)  # GPUs due now join fleets and books, repossessed ones come back
     move_demand(model)  # wanted work, readiness for AMD
     mature(model)  # AMD's software

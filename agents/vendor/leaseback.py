@@ -36,6 +36,8 @@ class LeasebackParameters(Parameters):
     partners: Literal["named", "all"] = parameter("leaseback.partners")
     enters_orders: bool = parameter("leaseback.enters_orders")
     enters_loans: bool = parameter("leaseback.enters_loans")
+    revenue_share: float = parameter("leaseback.revenue_share")
+    cap_usd: float = parameter("leaseback.cap_usd")
 
 
 class BuybackParameters(Parameters):
@@ -46,6 +48,7 @@ class BuybackParameters(Parameters):
     revenue_share: float = parameter("buyback.revenue_share")
     start_week: int = parameter("buyback.start_week")
     term_weeks: int = parameter("buyback.term_weeks")
+    cap_usd: float = parameter("buyback.cap_usd")
 
 
 class BackstopParameters(Parameters):
@@ -53,6 +56,8 @@ class BackstopParameters(Parameters):
 
     guarantee_share: float = parameter("backstop.guarantee_share")
     cap_usd: float = parameter("backstop.cap_usd")
+    revenue_share: float = parameter("backstop.revenue_share")
+    enters_loans: bool = parameter("backstop.enters_loans")
 
 
 def lease_rates_usd(capex_usd: Floats, reference_rate_usd: float, reference_capital_usd: float) -> Floats:
@@ -73,6 +78,7 @@ class CoverDesk:
         start_week: Week 0 covers opening fleets.
         term_weeks: Length of a cover.
         rent_share: Share of covered rent that the seller pays for it.
+        cap_usd: Most that the vendor pays for covered hours in all.
         enters_orders, enters_loans: Whether buyers and lenders count on it.
     """
 
@@ -84,6 +90,7 @@ class CoverDesk:
     start_week: int
     term_weeks: int
     rent_share: float
+    cap_usd: float
     enters_orders: bool
     enters_loans: bool
 
@@ -124,3 +131,11 @@ class Guarantee:
         usd = max(0.0, min(self.parameters.guarantee_share * loss_usd, left))
         self.paid_usd += usd
         return usd
+
+    def counted_share(self, owed_usd: float) -> float:
+        """Part of a loss that a lender counts on: the guaranteed share, within what the cap leaves of the debt."""
+        p = self.parameters
+        left = max(0.0, p.cap_usd - self.paid_usd)
+        if not p.enters_loans:
+            return 0.0
+        return min(p.guarantee_share, left / owed_usd) if owed_usd > 0.0 else p.guarantee_share * (left > 0.0)

@@ -86,6 +86,21 @@ class Vendor(mesa.Agent):
         """Covers that this vendor grants this week."""
         return None if self.covers is None else self.covers.grant(week, available_gpus, delivered_gpus)
 
+    @property
+    def guarantee_fee(self) -> float:
+        """Share of rent that those whose loans it guarantees pay for that."""
+        return 0.0 if self.guarantee is None else self.guarantee.parameters.revenue_share
+
+    def guarantees(self, supplier: int) -> bool:
+        """Whether this vendor stands behind the loans of a seller: those that its covers are for."""
+        return self.guarantee is not None and self.covers is not None and bool(self.covers.eligible[supplier].any())
+
+    def guaranteed_share(self, supplier: int, owed_usd: float) -> float:
+        """Part of a lender's loss on a seller that lenders count on this vendor for."""
+        if self.guarantee is None or not self.guarantees(supplier):
+            return 0.0
+        return self.guarantee.counted_share(owed_usd)
+
     def call_guarantee(self, loss_usd: float) -> float:
         """What this vendor pays of a lender's loss on a partner, USD."""
         return 0.0 if self.guarantee is None else self.guarantee.call(loss_usd)

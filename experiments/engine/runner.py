@@ -27,7 +27,7 @@ _KINDS: dict[str, pl.DataType] = {
         ),
         pl.String(),
     ),
-    **dict.fromkeys(("revised", "alive", "pool_member"), pl.Boolean()),
+    **dict.fromkeys(("revised", "alive", "pool_member", "breach", "standstill"), pl.Boolean()),
 }  # every other column is a quantity
 
 _COLUMNS = {
@@ -41,7 +41,8 @@ _COLUMNS = {
         "week agent provider_class heavy rent_usd pool_usd leaseback_usd running_usd overhead_usd depreciation_usd "
         "interest_usd tax_usd cash_usd debt_usd book_value_usd alive hardware_sales_usd leaseback_paid_usd "
         "developer_cloud_rent_usd fee_usd fee_income_usd contracted_share dscr programme_usd guarantee_paid_usd "
-        "credit_loss_usd"
+        "credit_loss_usd guarantee_income_usd resale_result_usd hardware_cost_usd cover_paid_usd equity_in_usd "
+        "profit_usd fleet_value_usd breach standstill"
     ),
     "segment_week": (
         "week segment wanted_h100e held_h100e unmet_h100e spend_usd amd_gpus nvidia_gpus amd_new_work_h100e "

@@ -164,7 +164,7 @@ def posting(draw):
 
 def _closes(journal, first, last):
     """Statements close, the matrix sums to zero both ways, and money received less paid is the change in cash."""
-    tolerance = 1e-8 * max(1.0, journal.usd.sum())
+    tolerance = 1e-8 * max(1.0, journal.usd.sum(), np.abs(journal.balance).max())
     change = journal.balance[last, :, Account.CASH] - journal.balance[first - 1, :, Account.CASH]
     for row, name in enumerate(journal.names):
         found = statement(journal, name, first, last)
