@@ -44,7 +44,8 @@ def _open_assets(accounts: Accounts, model: MarketModel, seller: Ints, sku: Ints
     new = np.flatnonzero(firm > 0.0)
     firm_book = firm[new] * model.capex_usd[sku[new]]
     if len(new):
-        accounts.assets.append(seller[new], sku[new], firm[new], firm_book, finance.depreciation_weeks)
+        lives = finance.depreciation_weeks, finance.tax_depreciation_weeks
+        accounts.assets.append(seller[new], sku[new], firm[new], firm_book, *lives)
     accounts.ledger.post("opening_gpus", accounts.world_row, seller, book)
     accounts.ledger.post("opening_gpus", accounts.world_row, seller[new], firm_book)
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from market.arrays import Bools, Floats
+from market.arrays import Bools, Floats, totals
 from market.failure import fleet_value_usd
 from market.ledger import Account
 from market.loans import Service
@@ -76,26 +76,32 @@ def _refinance(accounts: Accounts, model: MarketModel) -> None:
     finance, loans = model.world.finance, accounts.loans
     balloons = loans.falls_due(model.week)
     if finance.refinancing and balloons.any():
-        for row in np.unique(loans.borrower[balloons]).tolist():
-            _replace_balloons(accounts, model, row, float(loans.balance_usd[balloons & (loans.borrower == row)].sum()))
+        due = totals(loans.borrower[balloons], loans.balance_usd[balloons], len(accounts.ledger.names))
+        _replace_balloons(accounts, model, due)
     if finance.refinancing_gain < 1.0:
         for row in np.unique(loans.borrower[loans.next_service_week == model.week]).tolist():
             _reprice(accounts, model, row)
 
 
-def _replace_balloons(accounts: Accounts, model: MarketModel, row: int, usd: float) -> None:
-    """A new loan on the fleet at its second-hand value, beside the debt that goes on."""
-    covenants, finance = accounts.covenants, model.world.finance
-    if covenants.standing_still[row] or covenants.breach_weeks[row]:
-        return
-    value, debt = float(fleet_value_usd(model)[row]), float(accounts.ledger.balance_of(Account.DEBT)[row])
-    offer = accounts.loan_offer(model, row, value, owed_usd=debt - usd)
-    amount = max(0.0, min(usd, offer.amount_usd - (debt - usd)))
-    accounts.lend(np.array([row]), np.array([amount]))
+def _replace_balloons(accounts: Accounts, model: MarketModel, due: Floats) -> None:
+    """New loans on fleets at their second-hand value, beside the debt that goes on, where they let borrowers pay."""
+    finance, rows = model.world.finance, np.flatnonzero(due)
+    offers = [_replacement(accounts, model, row, float(due[row])) for row in rows.tolist()]
+    amount, rate = (np.array(column) for column in zip(*offers, strict=True))
+    accounts.lend(rows, amount)
     first = model.week + finance.service_interval_weeks
-    accounts.loans.append(
-        row, accounts.lender_row, amount, offer.annual_rate, finance.tenor_payments, first, finance.balloon_share
-    )
+    accounts.loans.append(rows, accounts.lender_row, amount, rate, finance.tenor_payments, first, finance.balloon_share)
+
+
+def _replacement(accounts: Accounts, model: MarketModel, row: int, usd: float) -> tuple[float, float]:
+    """Amount and rate of the loan that replaces a balloon; 0 where it would not let the borrower pay."""
+    covenants, ledger = accounts.covenants, accounts.ledger
+    if covenants.standing_still[row] or covenants.breach_weeks[row]:
+        return 0.0, 0.0
+    rest = float(ledger.balance_of(Account.DEBT)[row]) - usd
+    offer = accounts.loan_offer(model, row, float(fleet_value_usd(model)[row]), owed_usd=rest)
+    amount = max(0.0, min(usd, offer.amount_usd - rest))
+    return (amount, offer.annual_rate) if ledger.cash()[row] + amount >= usd else (0.0, 0.0)
 
 
 def _reprice(accounts: Accounts, model: MarketModel, row: int) -> None:

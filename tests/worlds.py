@@ -234,8 +234,36 @@ _LEVERS: Mapping[str, st.SearchStrategy[Any]] = {
     "finance.amd_debt_multiple": st.floats(0.0, 3.0),
     "finance.storage_weeks": st.integers(0, 6),
     "finance.rescue_dscr": st.floats(0.0, 2.0),
+    "finance.opening_loan_to_value": st.floats(0.0, 2.0),
+    "finance.facility_limit_usd": st.floats(0.0, 1e9),
+    "finance.balloon_share": st.floats(0.0, 1.0),
+    "finance.refinancing_gain": st.floats(0.0, 0.05),
+    "finance.cash_sweep_share": st.floats(0.0, 1.0),
+    "finance.breach_dscr": st.floats(0.0, 4.0),
+    "finance.covenant_loan_to_value": st.floats(0.0, 2.0),
+    "finance.covenant_value": st.sampled_from(("market", "book")),
+    "finance.cure_weeks": st.integers(0, 4),
+    "finance.standstill_weeks": st.integers(0, 4),
+    "finance.loss_response": st.floats(0.0, 5.0),
+    "finance.tax_depreciation_years": st.floats(0.5, 6.0),
+    "finance.amd_hardware_margin": st.floats(-1.0, 1.0),
+    "leaseback.cap_usd": st.floats(0.0, 1e8),
+    "leaseback.revenue_share": st.floats(0.0, 1.0),
+    "backstop.revenue_share": st.floats(0.0, 1.0),
+    "backstop.cap_usd": st.floats(0.0, 1e8),
     "software.maturity_speed": st.floats(0.0, 0.5),
     "software.frontier_decay": st.floats(0.0, 0.1),
+}
+# A third of the worlds is poor: failures, repossession, resale and guarantees have to happen in them within weeks.
+_POOR: Mapping[str, st.SearchStrategy[Any]] = {
+    "finance.opening_cash_share": st.just(0.0),
+    "finance.opening_loan_to_value": st.sampled_from((1.0, 1.5)),
+    "finance.cure_weeks": st.integers(0, 2),
+    "finance.standstill_weeks": st.integers(0, 2),
+    "finance.rescue_dscr": st.sampled_from((0.0, 10.0)),
+    "finance.storage_weeks": st.integers(0, 2),
+    "backstop.guarantee_share": st.sampled_from((0.0, 0.5, 1.0)),
+    "leaseback.partners": st.just("all"),
 }
 _QUICK_RULES = tuple(name for name in PRICING if name != "best-response")
 
@@ -248,6 +276,8 @@ def _levers(draw: st.DrawFn) -> dict[str, Any]:
     if "tenants.rows" not in changes:
         changes["tenants.rows"] = 80
     changes.setdefault("tenants.rows_per_segment_minimum", 5)
+    if draw(st.integers(0, 2)) == 2:
+        changes |= {key: draw(value) for key, value in _POOR.items()}
     for provider in ("neocloud", "marketplace", "hyperscaler"):
         if draw(st.booleans()):
             changes[f"pricing.{provider}_rule"] = draw(st.sampled_from(_QUICK_RULES))

@@ -6,6 +6,7 @@ tables and the ledger's balances.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given, settings
 
 from market.arrays import Floats
 from market.identities import ImbalanceError
-from market.ledger import REST_OF_WORLD, Account
+from market.ledger import ENTRY_TYPES, REST_OF_WORLD, Account
 from market.model import MarketModel
 from market.units import HOURS_PER_WEEK
 from tests.worlds import (
@@ -85,6 +86,11 @@ def _books_balance(model: MarketModel, scale: float) -> None:
     ledger, agents = model.accounts.ledger, len(model.accounts.ledger.names)
     assert np.abs(ledger.balance.sum(axis=1)).max() <= TOLERANCE * scale
     assert abs(ledger.cash().sum()) <= TOLERANCE * scale
+    moves = [kind.moves_cash for kind in ENTRY_TYPES.values()]
+    paid_by, received_by = (ledger.flow_to_date[moves].sum(axis=0).sum(axis=axis) for axis in (1, 0))
+    assert np.abs(received_by - paid_by - ledger.cash()).max() <= TOLERANCE * scale, (
+        "who paid whom is all that moves cash"
+    )
     debt = model.accounts.loans.balance_by_borrower(agents)
     gpus = model.accounts.assets.book_by_seller(agents)
     gpus[model.accounts.lender_row] += sum(stored.book_usd for stored in model.stored)
@@ -130,9 +136,9 @@ def _plays_soundly(world: SmallWorld) -> None:
     _is_sound(model)
 
 
-@given(small_world())
-@settings(max_examples=50)
-def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_fifty_random_worlds(
+@given(small_world(weeks=10))
+@settings(max_examples=200)
+def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_two_hundred_random_worlds(
     world: SmallWorld,
 ) -> None:
     _plays_soundly(world)
@@ -193,3 +199,34 @@ def test_an_entry_that_reaches_the_balances_twice_is_caught(monkeypatch: pytest.
     book_twice(monkeypatch, reason)
     with pytest.raises(ImbalanceError):
         _until_the_fault_shows()
+
+
+_POOR = {
+    "finance.opening_cash_share": 0.0,
+    "finance.opening_loan_to_value": 1.5,
+    "finance.rescue_dscr": 10.0,
+    "finance.standstill_weeks": 0,
+    "finance.storage_weeks": 1,
+    "backstop.guarantee_share": 0.5,
+    "backstop.revenue_share": 0.1,
+    "leaseback.partners": "all",
+    "leaseback.share": 1.0,
+    "tenants.opening_load": 1.5,
+    "capacity.lead_weeks": 2,
+}
+_EMPTY = {**_POOR, "tenants.opening_load": 0.05}
+FAULTY = {
+    **dict.fromkeys(("repossession", "write_off", "guarantee", "asset_sale", "asset_disposal"), _POOR),
+    **dict.fromkeys(("guarantee_fee", "hardware_cost"), _POOR),
+    **dict.fromkeys(("cover", "unpaid_bills"), _EMPTY),
+}
+
+
+@pytest.mark.parametrize("fault", [post_twice, book_twice])
+@pytest.mark.parametrize("reason", FAULTY)
+def test_an_entry_of_a_failure_or_a_cover_made_twice_is_caught(
+    monkeypatch: pytest.MonkeyPatch, reason: str, fault: Callable[[pytest.MonkeyPatch, str], None]
+) -> None:
+    fault(monkeypatch, reason)
+    with pytest.raises((ImbalanceError, ValueError)):
+        played(few_sellers(FAULTY[reason]), seed=6, weeks=25)
