@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.measure import composition, convergence, margins, policy, prices, revisions, shares
+from experiments.measure import composition, convergence, credit, margins, policy, prices, revisions, shares
 from experiments.measure.records import HEADLINE, OUTCOME_SCHEMA, Cell, Records, Window, windows
 
 __all__ = [
@@ -100,6 +100,11 @@ OUTCOMES: dict[str, Outcome] = {
     },
     "defaults": Outcome(margins.defaults, "count"),
     "default_rate": Outcome(margins.default_rate, "1"),
+    **{f"defaults_{cause}": Outcome(partial(credit.defaults_by_cause, cause=cause), "count") for cause in credit.CAUSES},
+    "covenant_breaches": Outcome(credit.breaches, "count"),
+    "loan_to_value": Outcome(credit.leverage, "1"),
+    "debt_service_cover": Outcome(credit.cover, "1"),
+    "profit": Outcome(credit.profit, "USD"),
     "amd_hour_share": Outcome(shares.amd_hour_share, "1", "all"),
     "amd_spend_share": Outcome(shares.amd_spend_share, "1", "all"),
     "amd_unit_share": Outcome(shares.amd_unit_share, "1", "all"),
@@ -117,6 +122,14 @@ OUTCOMES: dict[str, Outcome] = {
     "pool_participation": Outcome(policy.pool_participation, "1", "all"),
     "stranded_debt": Outcome(policy.stranded_debt, "USD", "all"),
     "loss_given_default": Outcome(policy.loss_given_default, "1", "all"),
+    "lender_loss": Outcome(credit.lender_loss, "USD", "all"),
+    "lender_exposure": Outcome(credit.lender_exposure, "USD", "all"),
+    "credit_loss_rate": Outcome(credit.credit_loss_rate, "1", "all"),
+    "vendor_payout": Outcome(credit.vendor_payout, "USD", "all"),
+    "vendor_gross_profit": Outcome(credit.vendor_gross_profit, "USD", "all"),
+    "vendor_funded_share": Outcome(credit.vendor_funded_share, "1"),
+    "vendor_funded_hours": Outcome(credit.vendor_funded_hours, "GPU-h", "all"),
+    "leaseback_relet_share": Outcome(credit.relet_share, "1", "all"),
     "leaseback_cost": Outcome(policy.leaseback_cost, "USD", "all"),
     "vendor_net_cost": Outcome(policy.vendor_net_cost, "USD", "all"),
     "vendor_hardware_sales": Outcome(policy.vendor_hardware_sales, "USD", "all"),

@@ -79,8 +79,7 @@ def leaseback_cost(records: Records, window: Window) -> Iterator[Cell]:
 def vendor_net_cost(records: Records, window: Window) -> Iterator[Cell]:
     """Leaseback, programme and guarantees paid less cloud rent and fees received, USD over the window.
 
-    The margin on additional GPUs sold is a matter of two arms: apply it to the paired difference of
-    `vendor_hardware_sales`.
+    The margin on additional GPUs sold is a matter of two arms: it is the paired difference of `vendor_gross_profit`.
     """
     books = records.books
     paid = books.known("leaseback_paid_usd") + books.known("programme_usd") + books.known("guarantee_paid_usd")
@@ -118,7 +117,10 @@ def stranded_debt(records: Records, window: Window) -> Iterator[Cell]:
 
 
 def loss_given_default(records: Records, window: Window) -> Iterator[Cell]:
-    """Lenders' loss over the debt of sellers that failed in the window, guarantees counted as recovery."""
+    """Lenders' loss over what sellers that failed in the window owed, guarantees counted as recovery.
+
+    Repossessed GPUs count at what lenders took them for; what they sold for later is in `lender_loss`.
+    """
     failed = records.failures.filter(pl.col("week").is_between(window.first, window.last))
     yield cell(float(ratio(failed["loss_usd"].sum(), failed["debt_usd"].sum())), "no debt failed in the window")
 

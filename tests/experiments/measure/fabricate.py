@@ -12,6 +12,7 @@ from experiments.engine.runner import TABLES, framed
 
 AMD = ("MI300X", "MI325X", "MI355X")
 GPUS = 1_000.0
+_NO_SELLERS = ("vendor", "lender")
 
 
 def fabricate(
@@ -29,7 +30,7 @@ def fabricate(
 
     Args:
         prices: by (seller, SKU), one a week; NaN: the seller has no such GPU that week.
-        classes: provider class by seller (default neocloud; ``vendor`` for a vendor of ``books``).
+        classes: provider class by seller (default neocloud; ``vendor`` or ``lender`` for those of ``books``).
         heavy: ``amd`` or ``nvidia`` by seller (default nvidia).
         lots: columns of ``seller_week`` by (seller, SKU), one a week or one for all.
         books: columns of ``book_week`` by agent, the same.
@@ -74,12 +75,12 @@ def fabricate(
 
     def book(agent: str) -> dict[str, Any]:
         usual = {"rent_usd": 100.0, "running_usd": 20.0, "overhead_usd": 17.0, "depreciation_usd": 30.0}
-        usual = {} if kinds.get(agent) == "vendor" else usual | {"interest_usd": 15.0, "tax_usd": 3.0}
+        usual = {} if kinds.get(agent) in _NO_SELLERS else usual | {"interest_usd": 15.0, "tax_usd": 3.0}
         given = {column: values[agent] for column, values in (books or {}).items() if agent in values}
         return usual | {"alive": True} | given
 
     sellers = list(dict.fromkeys(seller for seller, _ in prices))
-    agents = sellers + [agent for agent, kind in kinds.items() if kind == "vendor"]
+    agents = sellers + [agent for agent, kind in kinds.items() if kind in _NO_SELLERS]
     vendor = {sku: "amd" if sku in AMD else "nvidia" for _, sku in prices}
     recorded = {
         "seller_week": table(
