@@ -29,6 +29,7 @@ from experiments.engine.runner import RunResult
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
 from experiments.measure import stats, weekly
+from experiments.measure.risk import risk as risk_by_arm
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
 
 __all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "report", "run"]
@@ -132,12 +133,18 @@ class Results:
             "failed": self.failed,
             "summary": self.summary.to_dicts(),
             "effects": self.effects.to_dicts(),
+            **({"risk": self.risk.to_dicts()} if self.plan.risk else {}),
         }
 
     @cached_property
     def summary(self) -> pl.DataFrame:
         """Mean and interval of every metric by arm."""
         return stats.summarise(self.outcomes, self.runs, self.plan.level, experiment=self.plan.name)
+
+    @cached_property
+    def risk(self) -> pl.DataFrame:
+        """Default rate, losses and vendors' payouts by arm, each with an interval; see `experiments.measure.risk`."""
+        return risk_by_arm(self.outcomes, self.runs, self.plan.risk or measured.HEADLINE, self.plan.level)
 
     @cached_property
     def effects(self) -> pl.DataFrame:
@@ -349,6 +356,8 @@ def _report(results: Results) -> None:
 
     results.store.write_csv("summary", results.summary)
     results.store.write_csv("effects", results.effects)
+    if results.plan.risk:
+        results.store.write_csv("risk", results.risk)
     shown.write(results)
 
 

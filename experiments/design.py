@@ -62,6 +62,7 @@ class Design(Parameters):
     arms: list[ArmDesign] = Field(min_length=1)
     contrasts: list[ContrastDesign] = Field(default_factory=list)
     tables: list[TableDesign] = Field(default_factory=list)
+    risk: str = ""
 
     @classmethod
     def load(cls, reference: str | Path = DEFAULT_DESIGN) -> Design:
@@ -143,6 +144,7 @@ class Design(Parameters):
             contrasts=[Contrast(**contrast.model_dump()) for contrast in self.contrasts],
             screens=[Screen(table.title, tuple(table.metrics), table.window) for table in self.tables],
             level=self.level,
+            risk=self.risk,
         )
 
     def _scenario(self, arm: ArmDesign, base: Scenario, varied: Callable[[Scenario], Scenario]) -> Scenario:
@@ -181,6 +183,7 @@ def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
         record["level"],
         record["program"]["tables"],
         record["program"]["sources"],
+        record.get("risk", ""),
     )
 
 

@@ -6,11 +6,11 @@ Second-hand value is what the next owner expects to earn: rents at the neocloud 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from market.arrays import Floats, column_medians
+from market.arrays import Floats, Ints, column_medians
 from market.liquidation import scrap, sell_repossessed, sell_retired
 from market.loans import FinanceParameters, resale_value_usd
 from market.suppliers import NEOCLOUD
@@ -53,25 +53,41 @@ def release_stored(model: MarketModel) -> None:
     if not due:
         return
     model.stored = [stored for stored in model.stored if stored.week > model.week]
-    for stored in due:
-        share = _buyer_shares(model, stored.sku, model.world.finance)
-        if not share.any():
-            scrap(model.accounts, stored.book_usd)
-            continue
-        _take_used(model, stored, share * stored.gpus)
+    offers = [(stored, _take_used(model, stored)) for stored in due]
+    sales = [sale for _, sale in offers if sale is not None]
+    if sales:
+        buyers, price = (np.concatenate(column) for column in zip(*sales, strict=True))
+        book = sum(stored.book_usd for stored, sale in offers if sale is not None)
+        sell_repossessed(model.accounts, book, buyers, price)
+    if len(sales) < len(offers):
+        scrap(model.accounts, sum(stored.book_usd for stored, sale in offers if sale is None))
 
 
-def _take_used(model: MarketModel, stored: Stored, gpus: Floats) -> None:
-    """Buyers take used GPUs at what they are worth now, written off over what is left of a used unit's life."""
-    p, buyers = model.world.finance, np.flatnonzero(gpus > 0.0)
+class _Sale(NamedTuple):
+    """Who buys a stored lot and at what price, ``(buyers,)`` USD."""
+
+    buyers: Ints
+    price_usd: Floats
+
+
+def _take_used(model: MarketModel, stored: Stored) -> _Sale | None:
+    """Buyers take used GPUs at what they are worth now, written off over what is left of a used unit's life.
+
+    None where nobody solvent can run them.
+    """
+    p = model.world.finance
+    gpus = _buyer_shares(model, stored.sku, p) * stored.gpus
+    buyers = np.flatnonzero(gpus > 0.0)
+    if not len(buyers):
+        return None
     age = stored.age_weeks + p.storage_weeks
     ages = np.full(len(model.base_list_usd), age)
     price = p.recovery_share * float(second_hand_value_usd(model, ages)[stored.sku]) * gpus[buyers]
-    sell_repossessed(model.accounts, stored.book_usd, buyers, price)
     model.accounts.assets.append(buyers, stored.sku, gpus[buyers], price, p.opening_depreciation_weeks)
     added = np.zeros(model.suppliers.installed_gpus.shape)
     added[:, stored.sku] = gpus
     model.install(added, age)
+    return _Sale(buyers, price)
 
 
 def _buyer_shares(model: MarketModel, sku: int, p: FinanceParameters) -> Floats:

@@ -99,8 +99,9 @@ def scrap(accounts: Accounts, book_usd: float) -> None:
 
 def sell_retired(accounts: Accounts, leaving_gpus: Floats, value_usd: Floats) -> None:
     """Retired GPUs leave the books at second-hand value."""
-    for seller, sku in np.argwhere(leaving_gpus > 0.0).tolist():
-        gpus = float(leaving_gpus[seller, sku])
-        book = accounts.assets.retire(seller, sku, gpus)
-        accounts.ledger.post("scrap_sale", accounts.world_row, seller, gpus * float(value_usd[seller, sku]))
-        accounts.ledger.post("asset_disposal", seller, seller, book)
+    seller, sku = np.nonzero(leaving_gpus > 0.0)
+    gpus = leaving_gpus[seller, sku]
+    lots = zip(seller.tolist(), sku.tolist(), gpus.tolist(), strict=True)
+    book = np.array([accounts.assets.retire(*lot) for lot in lots])
+    accounts.ledger.post("scrap_sale", accounts.world_row, seller, gpus * value_usd[seller, sku])
+    accounts.ledger.post("asset_disposal", seller, seller, book)

@@ -116,6 +116,7 @@ class Plan:
         contrasts: paired differences; the effects.
         screens: tables on the screen; none: a choice by the program.
         level: of all intervals.
+        risk: class of sellers whose defaults, losses and payouts are tabled by arm; blank: none.
         tables_digest: SHA-256 of the data tables, by arm.
         sources: SHA-256 of the program that makes the runs.
     """
@@ -130,6 +131,7 @@ class Plan:
     level: float = 0.95
     tables_digest: Mapping[str, str] = field(default_factory=dict)
     sources: str = ""
+    risk: str = ""
 
     def rows(self) -> list[RunSpec]:
         """One per arm and seed, in the order of the plan. Arms that are the same scenario share their runs' ids."""
@@ -199,6 +201,7 @@ def make_plan(
     contrasts: Iterable[Contrast] = (),
     screens: Iterable[Screen] = (),
     level: float = 0.95,
+    risk: str = "",
 ) -> Plan:
     """A plan with its tables loaded and checked.
 
@@ -212,6 +215,7 @@ def make_plan(
         contrasts: paired differences to measure.
         screens: tables to show.
         level: of all intervals.
+        risk: class of sellers whose risk is tabled, blank for none.
 
     Raises:
         ScenarioError: no seeds, or tables that cannot be used.
@@ -223,7 +227,7 @@ def make_plan(
     numbers = tuple(range(start, start + seeds))
     digests = _tables_digests(chosen)
     return Plan(
-        name, question, base, chosen, numbers, tuple(contrasts), tuple(screens), level, digests, sources_digest()
+        name, question, base, chosen, numbers, tuple(contrasts), tuple(screens), level, digests, sources_digest(), risk
     )
 
 

@@ -102,7 +102,8 @@ class Store:
             {"title": screen.title, "metrics": list(screen.metrics), "window": screen.window}
             for screen in self.plan.screens
         ]
-        self.write_text("design.toml", tomli_w.dumps({**self._record(), "screens": screens}))
+        shown = {"screens": screens, "risk": self.plan.risk}
+        self.write_text("design.toml", tomli_w.dumps({**self._record(), **shown}))
         self.parts.open()
 
     def _record(self) -> dict[str, Any]:
@@ -130,7 +131,8 @@ class Store:
             scenario = tomllib.loads((self.out / "scenario.toml").read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise ScenarioError(f"{self.out}: its design or scenario cannot be read: {error}") from None
-        design.pop("screens", None)  # what is shown of an experiment does not make it another
+        for shown in ("screens", "risk"):  # what is shown of an experiment does not make it another
+            design.pop(shown, None)
         wanted_scenario = tomllib.loads(self.plan.base.canonical())
         held = _flat({"design": design, "scenario": _substance(scenario)})
         wanted = _flat({"design": self._record(), "scenario": _substance(wanted_scenario)})

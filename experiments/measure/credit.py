@@ -17,11 +17,13 @@ __all__ = [
     "cover",
     "credit_loss_rate",
     "defaults_by_cause",
+    "failed",
     "lender_exposure",
     "lender_loss",
     "leverage",
     "profit",
     "relet_share",
+    "sellers",
     "vendor_funded_hours",
     "vendor_funded_share",
     "vendor_gross_profit",
@@ -157,12 +159,32 @@ def breaches(records: Records, window: Window) -> Iterator[Cell]:
         yield cell(found, "no seller in the class", provider_class=name)
 
 
+def sellers(records: Records, window: Window) -> Iterator[Cell]:
+    """Sellers alive before the window, by class."""
+    for name, alive in _lives(records, window):
+        yield cell(float(alive[0].sum()), "", provider_class=name)
+
+
+def failed(records: Records, window: Window) -> Iterator[Cell]:
+    """Sellers alive before the window that failed in it, by class: of those that `sellers` counts."""
+    for name, alive in _lives(records, window):
+        yield cell(float((alive[0] & ~alive.all(axis=0)).sum()), "", provider_class=name)
+
+
+def _lives(records: Records, window: Window) -> Iterator[tuple[str, Bools]]:
+    """Life of each seller of a class from the week before the window on, ``(weeks + 1, sellers)``."""
+    alive = records.books.known("alive")[window.first - 1 : window.last + 1] > 0.0
+    for name in MARGIN_CLASSES:
+        yield name, alive[:, records.agents_in(name)]
+
+
 def defaults_by_cause(records: Records, window: Window, cause: str) -> Iterator[Cell]:
     """Sellers that failed in the window of one of `CAUSES`, by class."""
-    failed = records.failures.filter(
+    ended = records.failures.filter(
         pl.col("week").is_between(window.first, window.last), pl.col("cause").is_in(CAUSES[cause])
     )
-    names, kinds, heavy = (failed[column].to_numpy().astype(np.str_) for column in ("seller", "provider_class", "heavy"))
+    labels = ("seller", "provider_class", "heavy")
+    names, kinds, heavy = (ended[column].to_numpy().astype(np.str_) for column in labels)
     for name in MARGIN_CLASSES:
         inside = members(name, names, kinds, heavy, records.largest)
         found = float(inside.sum()) if records.agents_in(name).any() else np.nan

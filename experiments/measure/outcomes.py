@@ -100,7 +100,11 @@ OUTCOMES: dict[str, Outcome] = {
     },
     "defaults": Outcome(margins.defaults, "count"),
     "default_rate": Outcome(margins.default_rate, "1"),
-    **{f"defaults_{cause}": Outcome(partial(credit.defaults_by_cause, cause=cause), "count") for cause in credit.CAUSES},
+    **{
+        f"defaults_{cause}": Outcome(partial(credit.defaults_by_cause, cause=cause), "count") for cause in credit.CAUSES
+    },
+    "sellers": Outcome(credit.sellers, "count"),
+    "failed": Outcome(credit.failed, "count"),
     "covenant_breaches": Outcome(credit.breaches, "count"),
     "loan_to_value": Outcome(credit.leverage, "1"),
     "debt_service_cover": Outcome(credit.cover, "1"),

@@ -35,6 +35,7 @@ from experiments.show.document import (
 )
 from experiments.show.figures import MONEY, Weeks, drawings, flow_arm, flow_in_words, seed_range
 from experiments.show.glossary import terms_in
+from experiments.show.risk import risk_rows, risk_title
 from experiments.show.words import (
     DEFAULT_SCREENS,
     Numbers,
@@ -340,6 +341,9 @@ def _tables(results: Results, numbers: Numbers) -> Iterator[Block]:
         yield Table(
             ["number", "of", "file and line", "arms", "runs"], behind, "", f"Rows behind this table: {screen.title}"
         )
+    if results.plan.risk:
+        heads, rows = risk_rows(results.risk)
+        yield Table(["arm", *heads], rows, risk_title(results.risk), numbers=len(heads))
 
 
 def _statements(numbers: Numbers, screen: Screen) -> list[str]:

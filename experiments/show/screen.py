@@ -15,6 +15,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from experiments.engine.plan import Screen
+from experiments.show.risk import risk_rows, risk_title
 from experiments.show.words import DEFAULT_SCREENS, Numbers, cells, extent, headings, says, titled
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _MOST_COLUMNS = 6  # of numbers side by side
 _LABEL_WIDTH = 24
 _PLAIN_WIDTH = 132  # of output that goes to a file
 
-_FILES = ("summary.csv", "effects.csv", "outcomes.parquet", "runs.parquet", "figures")
+_FILES = ("summary.csv", "effects.csv", "risk.csv", "outcomes.parquet", "runs.parquet", "figures")
 _REPORT = "report.html"
 
 
@@ -42,6 +43,9 @@ def show(results: Results) -> None:
             console.print(table)
         if numbers.contrasts:
             console.print(escape(says(shown, screen, first=index == 0)))
+    if results.plan.risk:
+        console.print()
+        console.print(_table(risk_title(results.risk), *risk_rows(results.risk)))
     console.print()
     files = [name for name in _FILES if (results.out / name).exists()]
     console.print(escape(f"Files in {results.out}: {', '.join(files)}"), soft_wrap=True)

@@ -17,8 +17,11 @@ def measured(made):
         PRICES,
         classes={**KINDS},
         heavy={"b": "amd"},
-        lots={"vendor_use_gpus": {("b", "MI300X"): 30.0}, "developer_cloud_gpus": {("b", "MI300X"): 10.0},
-              "firm_gpus": {("b", "MI300X"): 40.0}},
+        lots={
+            "vendor_use_gpus": {("b", "MI300X"): 30.0},
+            "developer_cloud_gpus": {("b", "MI300X"): 10.0},
+            "firm_gpus": {("b", "MI300X"): 40.0},
+        },
         books={
             "profit_usd": {"a": 3.0, "b": -1.0, "lenders": 2.0, "AMD": 5.0},
             "debt_usd": {"a": 60.0, "b": 40.0},
