@@ -1,4 +1,4 @@
-"""Write the pages that are made from the program: assumptions, tables, outcomes, scenarios, claims.
+"""Write the pages that are made from the program: assumptions, tables, outcomes, scenarios, claims, accounts.
 
 ``python docs/generate.py`` rewrites them. They are committed, and a test holds them against this script.
 ``python docs/generate.py out/claims`` first keeps the effects of ``neocloud experiment claims`` from that folder.
@@ -15,7 +15,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 DOCS = Path(__file__).resolve().parent
-sys.path.insert(0, str(DOCS.parent))
+sys.path[:0] = [str(DOCS.parent), str(DOCS)]
+
+import page_accounts  # noqa: E402
 
 from experiments.entries import bounds  # noqa: E402
 from experiments.events import EVENT_KINDS, LIVE_KEYS  # noqa: E402
@@ -349,6 +351,7 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "outcomes.md": outcomes(),
         DOCS / "background" / "claims.md": claims(),
         DOCS / "reference" / "scenarios.md": scenarios(),
+        DOCS / "background" / "accounts.md": page_accounts.page(_NOTICE, _table),
     }
 
 
