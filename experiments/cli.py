@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from experiments.commands.credit import credit_commands
 from experiments.commands.data import data_group
 from experiments.commands.options import Suggesting, format_option, set_option
 from experiments.commands.scenario import scenario_group
@@ -229,42 +230,9 @@ def _print(results: Results, form: str) -> None:
         show(results)
 
 
-# ------------------------------------------------------------------------------------------------ books
-
-
-@_neocloud.command("books")
-@click.argument("reference", default="baseline-2025", metavar="[SCENARIO or DIR]")
-@_set_option
-@click.option("--arm", default="", help="Arm of the results in DIR (default: the first).")
-@click.option("--seed", type=click.IntRange(min=0, max=2**62), help="Seed of the run (default 1).")
-@click.option("--weeks", type=click.IntRange(min=1), help="Length of the run.")
-@click.option("--who", multiple=True, metavar="NAME", help="A seller, vendor, class or all; repeatable.")
-@click.option("--first", type=int, help="First week covered.")
-@click.option("--last", type=int, help="Last week covered.")
-@click.option("--every", type=click.IntRange(min=1), metavar="WEEKS", help="A statement for every so many weeks.")
-@click.option("--part", "parts", multiple=True, metavar="PART", help="income, cash, balance sheet, flows or paid.")
-@_format_option
-def _books(reference: str, form: str, parts: Sequence[str], **options: Any) -> None:
-    """Books of one run: income, cash flow, balance sheet, flow matrix, who paid whom.
-
-    Of a scenario, or of a run in a folder of results (played again: the same run to the last bit).
-    """
-    from experiments.books import PARTS, books
-
-    found = books(reference, parts=parts or PARTS, **options)
-    if form == "json":
-        click.echo(json.dumps(found.to_dicts(), indent=1, allow_nan=False))
-    elif form == "csv":
-        click.echo(found.write_csv(), nl=False)
-    else:
-        from experiments.show.books import show_books
-
-        show_books(found)
-
-
 # ------------------------------------------------------------------------------------------------ scenarios and data
 
 _neocloud.add_command(scenario_group)
 _neocloud.add_command(data_group)
-for command in study_commands:
+for command in (*study_commands, *credit_commands):
     _neocloud.add_command(command)
