@@ -83,7 +83,27 @@ def _fair_spread(scenario: str, assignments: Sequence[str], form: str, **options
     shares, caps = options.pop("shares") or (0.0, 0.3, 0.6), options.pop("caps")
     paths, seed = options.pop("paths"), options.pop("seed")
     deal = deal_of(scenario, assignments, **options)
-    _printed(tabled(deal, shares, caps, paths, seed), form, lambda rows: show_rows(rows.to_dicts(), form))
+    _printed(tabled(deal, shares, caps, paths, seed), form, lambda rows: show_rows(_in_words(rows), form))
+
+
+def _in_words(found: pl.DataFrame) -> list[dict[str, str]]:
+    """Rows of the table of spreads as people read them."""
+
+    def shown(value: float | None, of: str) -> str:
+        if value is None:
+            return "-"
+        return f"{100 * value:.2f} %" if of.endswith(("share", "per_year")) else f"{value:,.0f}"
+
+    heads = {
+        "cover_share": "hours covered",
+        "cap_usd_per_gpu": "cap, USD/GPU",
+        "fair_spread_per_year": "fair spread",
+        "closed_form_per_year": "closed form",
+        "failed_share": "fail",
+        "vendor_pays_usd_per_gpu": "vendor pays, USD/GPU",
+        "vendor_pays_95_usd_per_gpu": "95 %",
+    }
+    return [{head: shown(row[name], name) for name, head in heads.items()} for row in found.to_dicts()]
 
 
 credit_commands = (_books, _fair_spread)

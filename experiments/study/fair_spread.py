@@ -241,7 +241,7 @@ def _covered_weeks(deal: Deal) -> float:
 
 
 def _lowest(deal: Deal, rents: Floats) -> tuple[Floats, Floats]:
-    """Lowest rent so far at each payment while the cover lasts, and after it, ``(payments, paths)``; infinite if none."""
+    """Lowest rent by each payment while the cover lasts, and after it, ``(payments, paths)``; infinite if none."""
     lasts = (np.arange(1, len(rents) + 1) <= _covered_weeks(deal))[:, None]
     parts = (np.where(lasts, rents, np.inf), np.where(lasts, np.inf, rents))
     while_covered, after = (np.minimum.accumulate(part, axis=0)[12::13] for part in parts)

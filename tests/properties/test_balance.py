@@ -146,8 +146,8 @@ def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_
 
 @pytest.mark.soak
 @given(small_world(weeks=40))
-@settings(max_examples=300, derandomize=False)
-def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_three_hundred_random_worlds(
+@settings(max_examples=2000, derandomize=False)
+def test_money_and_hours_add_up_and_prices_keep_their_corridor_in_every_week_of_two_thousand_random_worlds(
     world: SmallWorld,
 ) -> None:
     _plays_soundly(world)
