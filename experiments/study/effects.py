@@ -69,8 +69,8 @@ class Effects:
 
 
 def design_digest(design: Design) -> str:
-    """SHA-256 of what a design runs and compares; the tables it shows do not move a number."""
-    told = design.model_dump(exclude={"tables", "question"})
+    """SHA-256 of what a design runs and compares; what it shows of that moves no number."""
+    told = design.model_dump(exclude={"tables", "question", "risk"})
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 

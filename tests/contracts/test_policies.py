@@ -43,6 +43,7 @@ SLUMP: Mapping[str, Any] = {
     "finance.amd_debt_multiple": 3.0,
     "finance.service_interval_weeks": 7,
     "finance.storage_weeks": 2,
+    "finance.standstill_weeks": 0,
     "backstop.guarantee_share": 0.5,
     "backstop.cap_usd": 1e9,
     "capacity.retirement_patience_weeks": 2,
