@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _FAILED, _BAD_INPUT, _SOME_FAILED, _INTERRUPTED = 1, 2, 3, 130
-_LARGE_TABLES = ("seller_week", "segment_week", "book_week", "flow_week", "default_week")
+_LARGE_TABLES = ("seller_week", "segment_week", "book_week", "flow_week", "loan_week", "default_week")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

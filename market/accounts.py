@@ -6,7 +6,7 @@ have a second source to agree with.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from market.arrays import Floats, Ints, ratio, totals
 from market.covenants import Covenants, TenantWatch
 from market.covers import Covers
-from market.decisions import CoverGrant, LoanOffer
+from market.decisions import CoverGrant, LoanApplication, LoanOffer
 from market.identities import hold_rent
 from market.ledger import REST_OF_WORLD, Account, Ledger
 from market.lenders import LossMemory
@@ -26,11 +26,22 @@ from market.units import HOURS_PER_WEEK, Term
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["LENDERS", "Accounts"]
+__all__ = ["LENDERS", "Accounts", "LoansDrawn"]
 
 
 LENDERS = "lenders"
 _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen; assumption
+
+
+@dataclass(frozen=True, slots=True)
+class LoansDrawn:
+    """Loans drawn in a week, one entry each: rows of borrower and chip, USD, annual rate, contracted share stated."""
+
+    seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    usd: Floats = field(default_factory=lambda: np.zeros(0))
+    annual_rate: Floats = field(default_factory=lambda: np.zeros(0))
+    contracted_share: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class Accounts:
@@ -59,6 +70,7 @@ class Accounts:
         self.covenants = Covenants(len(sellers))
         self.tenant_watch = TenantWatch(model.world.finance.lost_tenant_weeks)
         self.losses = LossMemory(model.world.finance.loss_memory_weeks)
+        self.drawn = LoansDrawn()
         self.dscr = np.full(len(sellers), _OPENING_DSCR)
         self.last_ebitda_usd = np.zeros(len(sellers))
         self.rescued_usd = np.zeros(len(sellers))
@@ -77,6 +89,7 @@ class Accounts:
     def open_week(self, week: int) -> None:
         """Begin a week of the ledger."""
         self.ledger.open_week(week)
+        self.drawn = LoansDrawn()
 
     def take_delivery(self, model: MarketModel, delivered_gpus: Floats) -> None:
         """Delivered GPUs join the books: a lender's loan, own cash above the reserve, owners' money for the rest.
@@ -87,7 +100,7 @@ class Accounts:
         seller, sku = np.nonzero(delivered_gpus)
         gpus = delivered_gpus[seller, sku]
         capital = gpus * model.capex_usd[sku]
-        loan, rate = self._loans_for(model, seller, sku, capital)
+        loan, rate = self._draw_loans(model, seller, sku, capital)
         self.lend(seller, loan)
         self._pay_in(model, totals(seller, capital - loan, len(self.seller_rows)))
         self.ledger.post("capital_purchase", seller, self._vendor_row_of_sku[sku], capital)
@@ -108,25 +121,34 @@ class Accounts:
         by_vendor = totals(self._vendor_row_of_sku[sku], cost, len(self.ledger.names))[self.vendor_rows]
         self.ledger.post("hardware_cost", self.vendor_rows, self.world_row, by_vendor)
 
-    def _loans_for(self, model: MarketModel, seller: Ints, sku: Ints, capital: Floats) -> tuple[Floats, Floats]:
+    def _draw_loans(self, model: MarketModel, seller: Ints, sku: Ints, capital: Floats) -> tuple[Floats, Floats]:
         """Loan, USD, and annual rate that lenders offer on each delivery."""
-        loan, rate = np.zeros(len(seller)), np.zeros(len(seller))
+        loan, rate, share = np.zeros((3, len(seller)))
         owed = self.ledger.balance_of(Account.DEBT)
         for place, (row, chip) in enumerate(zip(seller.tolist(), sku.tolist(), strict=True)):
             if not model.suppliers.borrows[row]:
                 continue
             covered = float(model.cover_for_loans(row)[chip])
-            offer = self.loan_offer(model, row, float(capital[place]), owed_usd=float(owed[row]), covered_share=covered)
+            application = self._application(model, row, float(capital[place]), float(owed[row]), covered)
+            offer = model.lender.offer(application, self.losses.rate_per_year)
             loan[place], rate[place] = offer.amount_usd, offer.annual_rate
             owed[row] += offer.amount_usd
+            share[place] = application.contracted_share
+        drawn = np.flatnonzero(loan)
+        self.drawn = LoansDrawn(seller[drawn], sku[drawn], loan[drawn], rate[drawn], share[drawn])
         return loan, rate
 
-    def loan_offer(
-        self, model: MarketModel, row: int, capital_usd: float, *, owed_usd: float, covered_share: float = 0.0
-    ) -> LoanOffer:
-        """What lenders offer a seller against so much capital, beside what it owes already."""
+    def _application(
+        self, model: MarketModel, row: int, capital_usd: float, owed_usd: float, covered_share: float
+    ) -> LoanApplication:
+        """How a seller asks for a loan on so much capital, beside what it owes already."""
         finance = replace(model.own_finance(row), debt_usd=owed_usd)
-        application = dict(model.sellers)[row].apply_for_loan(finance, capital_usd, covered_share)
+        application: LoanApplication = dict(model.sellers)[row].apply_for_loan(finance, capital_usd, covered_share)
+        return application
+
+    def loan_offer(self, model: MarketModel, row: int, capital_usd: float, *, owed_usd: float) -> LoanOffer:
+        """What lenders offer a seller against so much capital, beside what it owes already."""
+        application = self._application(model, row, capital_usd, owed_usd, 0.0)
         offer: LoanOffer = model.lender.offer(application, self.losses.rate_per_year)
         return offer
 

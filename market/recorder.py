@@ -24,7 +24,7 @@ Columns = dict[str, NDArray[Any]]
 
 
 class Recorder:
-    """Rows by table: seller, book, segment, market, desk, flow and default weeks."""
+    """Rows by table: seller, book, segment, market, desk, flow, loan and default weeks."""
 
     def __init__(self, model: MarketModel) -> None:
         suppliers, tables = model.suppliers, model.tables
@@ -43,6 +43,7 @@ class Recorder:
         self._add("seller_week", model.week, self._seller_week(model, trades, held, retired_gpus))
         self._add("default_week", model.week, self._default_week(defaults))
         self._add("book_week", model.week, self._book_week(model))
+        self._add("loan_week", model.week, self._loan_week(model))
         self._add("segment_week", model.week, self._segment_week(model, trades))
         self._add("market_week", model.week, self._market_week(model, held))
         self._add("desk_week", model.week, self._desk_week(model, trades))
@@ -77,6 +78,8 @@ class Recorder:
             "sku": self._skus[sku],
             "vendor": self._vendors[sku],
             "list_usd_per_gpu_hour": np.exp(s.list_ln[at]),
+            "spot_usd_per_gpu_hour": model.book.price_usd[*at, Term.SPOT],
+            "one_year_usd_per_gpu_hour": model.book.price_usd[*at, Term.ONE_YEAR],
             "installed_gpus": installed,
             "firm_gpus": s.firm_gpus[at],
             "available_gpus": s.available_gpus[at],
@@ -154,6 +157,17 @@ class Recorder:
             "fleet_value_usd": fleet_value,
             "breach": breach,
             "standstill": standstill,
+        }
+
+    def _loan_week(self, model: MarketModel) -> Columns:
+        drawn = model.accounts.drawn
+        return {
+            "seller": self._names[drawn.seller],
+            "provider_class": self._classes[drawn.seller],
+            "sku": self._skus[drawn.sku],
+            "loan_usd": drawn.usd,
+            "annual_rate": drawn.annual_rate,
+            "contracted_share": drawn.contracted_share,
         }
 
     def _default_week(self, defaults: list[Default]) -> Columns:

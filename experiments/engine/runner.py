@@ -32,10 +32,10 @@ _KINDS: dict[str, pl.DataType] = {
 
 _COLUMNS = {
     "seller_week": (
-        "week seller provider_class heavy sku vendor list_usd_per_gpu_hour installed_gpus firm_gpus available_gpus "
-        "sold_gpus pool_gpus developer_cloud_gpus vendor_use_gpus down_gpus idle_gpus revenue_usd pool_revenue_usd "
-        "new_gpus new_revenue_usd turned_away_gpus revised running_usd_per_gpu_hour full_cost_usd_per_gpu_hour "
-        "open_gpus delivered_gpus retired_gpus pool_member"
+        "week seller provider_class heavy sku vendor list_usd_per_gpu_hour spot_usd_per_gpu_hour "
+        "one_year_usd_per_gpu_hour installed_gpus firm_gpus available_gpus sold_gpus pool_gpus developer_cloud_gpus "
+        "vendor_use_gpus down_gpus idle_gpus revenue_usd pool_revenue_usd new_gpus new_revenue_usd turned_away_gpus "
+        "revised running_usd_per_gpu_hour full_cost_usd_per_gpu_hour open_gpus delivered_gpus retired_gpus pool_member"
     ),
     "book_week": (
         "week agent provider_class heavy rent_usd pool_usd leaseback_usd running_usd overhead_usd depreciation_usd "
@@ -59,6 +59,7 @@ _COLUMNS = {
         "lease_cost_usd salience"
     ),
     "flow_week": "week payer_kind payee_kind reason usd",
+    "loan_week": "week seller provider_class sku loan_usd annual_rate contracted_share",
     "default_week": ("week seller provider_class heavy cause debt_usd recovered_usd guaranteed_usd loss_usd gpus"),
 }
 

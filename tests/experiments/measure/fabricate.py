@@ -100,6 +100,7 @@ def fabricate(
         ),
         "flow_week": table("flow_week", [], []),
         "default_week": table("default_week", [], []),
+        "loan_week": table("loan_week", [], []),
     }
     frames = framed(recorded)
     frames["seller_week"] = frames["seller_week"].filter(pl.col("installed_gpus") > 0.0)
