@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from experiments.measure import composition, convergence, credit, margins, policy, prices, revisions, shares
+from experiments.measure import composition, convergence, credit, lending, margins, policy, prices, revisions, shares
 from experiments.measure.records import HEADLINE, OUTCOME_SCHEMA, Cell, Records, Window, windows
 
 __all__ = [
@@ -63,6 +63,8 @@ OUTCOMES: dict[str, Outcome] = {
     "price_multiple": Outcome(prices.price_multiple, "1", "hyperscaler/neocloud"),
     "price_ratio": Outcome(prices.price_ratio, "1", "same seller"),
     "term_ratio": Outcome(prices.term_ratio, "1"),
+    "spot_over_on_demand": Outcome(prices.spot_over_on_demand, "1"),
+    "price_change": Outcome(prices.price_change, "1"),
     "law_of_one_price_gap": Outcome(prices.law_of_one_price_gap, "1", "all"),
     "price_drift": Outcome(convergence.price_drift, "1/year"),
     "price_mean_change": Outcome(partial(composition.change_of_mean, part="total"), _PRICE),
@@ -79,6 +81,8 @@ OUTCOMES: dict[str, Outcome] = {
     "half_life": Outcome(convergence.half_life, "weeks"),
     "half_life_within": Outcome(convergence.half_life_within, "weeks"),
     "revision_hazard": Outcome(revisions.revision_hazard, "1/month"),
+    "revision_date_hazard": Outcome(revisions.revision_date_hazard, "1/month"),
+    "revision_gap_closed": Outcome(revisions.revision_gap_closed, "1"),
     "revision_size_median": Outcome(revisions.revision_size_median, "1"),
     "revision_cut_share": Outcome(revisions.revision_cut_share, "1"),
     "lerner_margin": Outcome(margins.lerner_margin, "1"),
@@ -98,6 +102,8 @@ OUTCOMES: dict[str, Outcome] = {
         for margin in margins.MARGINS
         for population in margins.POPULATIONS
     },
+    "loan_rate_contracted": Outcome(partial(lending.loan_rate, contracts="long"), "1/year", "all"),
+    "loan_rate_uncontracted": Outcome(partial(lending.loan_rate, contracts="none"), "1/year", "all"),
     "defaults": Outcome(margins.defaults, "count"),
     "default_rate": Outcome(margins.default_rate, "1"),
     **{

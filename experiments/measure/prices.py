@@ -18,6 +18,7 @@ __all__ = [
     "PRICE_CLASSES",
     "law_of_one_price_gap",
     "posted",
+    "price_change",
     "price_cv",
     "price_cv_balanced",
     "price_mean",
@@ -27,6 +28,7 @@ __all__ = [
     "price_range",
     "price_ratio",
     "price_realised",
+    "spot_over_on_demand",
     "term_ratio",
     "weekly_cv",
     "weekly_mean",
@@ -201,11 +203,37 @@ def _by_seller(records: Records, sku: str) -> Floats:
 
 
 def term_ratio(records: Records, window: Window) -> Iterator[Cell]:
-    """One-year price over on-demand list price, both means over neoclouds and marketplaces; mean over weeks."""
-    market = records.market
-    weekly = ratio(market["one_year_usd_per_gpu_hour"], market["list_mean_usd_per_gpu_hour"])[window.rows]
-    for name, vendor, value in zip(market.labels["sku"], market.labels["vendor"], mean_over_weeks(weekly), strict=True):
-        yield cell(value, "no one-year price", vendor=str(vendor), sku=str(name), provider_class=HEADLINE)
+    """One-year price over the same seller's on-demand list price; mean over sellers, then weeks."""
+    return _over_list(records, window, "one_year_usd_per_gpu_hour", "no seller posts a one-year price")
+
+
+def spot_over_on_demand(records: Records, window: Window) -> Iterator[Cell]:
+    """Spot price over the same seller's on-demand list price; mean over sellers with a spot tier, then weeks."""
+    return _over_list(records, window, "spot_usd_per_gpu_hour", "no seller posts a spot price")
+
+
+def _over_list(records: Records, window: Window, column: str, reason: str) -> Iterator[Cell]:
+    for name in PRICE_CLASSES:
+        ratios = ratio(records.lots[column], posted(records, name))[window.rows]
+        yield from records.sku_cells(name, mean_over_weeks(_mean_of_sellers(records, ratios)), reason)
+
+
+def _mean_of_sellers(records: Records, values: Floats) -> Floats:
+    """Plain mean over the sellers that have a value, ``(weeks, series)`` to ``(weeks, skus)``."""
+    known = np.isfinite(values)
+    return ratio(records.by_sku(np.where(known, values, 0.0)), records.by_sku(known.astype(float)))
+
+
+def price_change(records: Records, window: Window) -> Iterator[Cell]:
+    """Relative change of posted prices from the week before the window to its last week.
+
+    Mean over the sellers that post the SKU at both ends; entry and exit cannot move it.
+    """
+    for name in (*PRICE_CLASSES, "neocloud amd-heavy"):
+        prices = posted(records, name)
+        change = prices[window.last] / prices[window.first - 1] - 1.0
+        values = _mean_of_sellers(records, change[None])[0]
+        yield from records.sku_cells(name, values, "no seller posts a price at both ends")
 
 
 def law_of_one_price_gap(records: Records, window: Window) -> Iterator[Cell]:

@@ -182,6 +182,7 @@ class Records:
         market: ``market_week``, a series per SKU.
         desks: ``desk_week``, a series per desk and SKU.
         failures: ``default_week``, a row per default.
+        loans: ``loan_week``, a row per loan drawn.
         memory: intermediate results shared by several outcomes.
     """
 
@@ -192,6 +193,7 @@ class Records:
     market: Panel
     desks: Panel
     failures: pl.DataFrame
+    loans: pl.DataFrame
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -212,7 +214,7 @@ class Records:
             "desk_week": ("desk", "sku"),
         }
         lots, books, segments, market, desks = (Panel.of(name, tables[name], by, weeks) for name, by in keys.items())
-        return cls(weeks, lots, books, segments, market, desks, tables["default_week"])
+        return cls(weeks, lots, books, segments, market, desks, tables["default_week"], tables["loan_week"])
 
     def once(self, key: Hashable, compute: Callable[[], _T]) -> _T:
         """``compute()`` the first time ``key`` is asked for, the same result afterwards."""

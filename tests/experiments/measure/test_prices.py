@@ -90,9 +90,28 @@ def test_the_ratio_of_vendors_compares_the_same_seller(made):
 
 
 def test_term_ratio_is_one_year_over_list(made):
-    market = {"list_mean_usd_per_gpu_hour": 2.0, "one_year_usd_per_gpu_hour": 1.3}
-    table = outcomes(two_sellers(made, market=market), weeks=52)
+    sheet = {"one_year_usd_per_gpu_hour": {("a", "H100"): 1.3, ("b", "H100"): np.nan}}
+    table = outcomes(two_sellers(made, lots=sheet), weeks=52)
     assert made.value(table, "term_ratio", sku="H100") == pytest.approx(0.65)
+
+
+def test_spot_is_over_the_same_sellers_list_and_who_has_no_tier_is_left_out(made):
+    sheet = {"spot_usd_per_gpu_hour": {("a", "H100"): 1.0, ("b", "H100"): 1.0}}
+    table = outcomes(two_sellers(made, lots=sheet), weeks=52)
+    assert made.value(table, "spot_over_on_demand", sku="H100") == pytest.approx((0.5 + 0.25) / 2)
+    sheet["spot_usd_per_gpu_hour"]["b", "H100"] = np.nan
+    table = outcomes(two_sellers(made, lots=sheet), weeks=52)
+    assert made.value(table, "spot_over_on_demand", sku="H100") == pytest.approx(0.5)
+
+
+def test_a_change_of_price_is_that_of_sellers_at_both_ends(made):
+    weeks = np.arange(53)
+    cut, late = np.where(weeks < 20, 3.0, 2.4), np.where(weeks < 30, np.nan, 9.0)
+    prices = {("a", "H100"): cut, ("b", "H100"): np.full(53, 4.0), ("late", "H100"): late}
+    table = outcomes(made.fabricate(prices), weeks=52, spans=[Window(20, 45)])
+    assert made.value(table, "price_change", sku="H100", provider_class=HEADLINE) == pytest.approx(-0.1)
+    table = outcomes(made.fabricate(prices), weeks=52, spans=[Window(21, 45)])
+    assert made.value(table, "price_change", sku="H100", provider_class=HEADLINE) == 0.0
 
 
 def test_the_gap_to_one_price_is_relative_to_what_tenants_pay(made):
