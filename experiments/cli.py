@@ -23,6 +23,7 @@ from experiments.commands.data import data_group
 from experiments.commands.options import Suggesting, format_option, set_option
 from experiments.commands.scenario import scenario_group
 from experiments.commands.study import study_commands
+from experiments.commands.validate import validate_command
 from experiments.engine.errors import ScenarioError, StoreError
 
 if TYPE_CHECKING:
@@ -182,16 +183,21 @@ def _report(folder: Path) -> int:
     return _SOME_FAILED if results.missing else _after(results)
 
 
-def _carried_out(function: Callable[..., Results], arguments: tuple[str, ...], options: dict[str, Any]) -> int:
+def _carried_out(
+    function: Callable[..., Any],
+    arguments: tuple[str | None, ...],
+    options: dict[str, Any],
+    printed: Callable[[Any, str], None] | None = None,
+) -> int:
     """Call a function of the API with the options of the command line, print its results, return the exit code."""
     from experiments.engine.store import DEFAULT_TABLES
 
-    form, quiet, tables = options.pop("form"), options.pop("quiet"), options.pop("tables")
+    form, quiet, tables = options.pop("form"), options.pop("quiet"), options.pop("tables", "few")
     kept = {"tables": (*DEFAULT_TABLES, *_LARGE_TABLES)} if tables == "all" else {}
     command = shlex.join(["neocloud", *sys.argv[1:]])
     with _progress(quiet) as progress:
         results = function(*arguments, **options, **kept, progress=progress, notice=_complain, command=command)
-    _print(results, form)
+    (printed or _print)(results, form)
     return _after(results)
 
 
@@ -228,6 +234,9 @@ def _print(results: Results, form: str) -> None:
         from experiments.show.screen import show
 
         show(results)
+
+
+_neocloud.add_command(validate_command(_common, _carried_out))
 
 
 # ------------------------------------------------------------------------------------------------ scenarios and data

@@ -21,7 +21,7 @@ from experiments.show.words import DEFAULT_SCREENS, Numbers, cells, extent, head
 if TYPE_CHECKING:
     from experiments.api import Results
 
-__all__ = ["show", "show_rows"]
+__all__ = ["console_out", "show", "show_rows"]
 
 _MOST_COLUMNS = 6  # of numbers side by side
 _LABEL_WIDTH = 24
@@ -33,7 +33,7 @@ _REPORT = "report.html"
 
 def show(results: Results) -> None:
     """Print tables and sentences to standard output, then where the files are."""
-    console = _console()
+    console = console_out()
     numbers = Numbers(results)
     console.print(f"[bold]{results.plan.name}[/bold]: {extent(numbers)} {results.plan.question}")
     for index, screen in enumerate(results.plan.screens or DEFAULT_SCREENS):
@@ -53,7 +53,7 @@ def show(results: Results) -> None:
         console.print(escape(f"Report: {results.out / _REPORT}"), soft_wrap=True)
 
 
-def _console() -> Console:
+def console_out() -> Console:
     """Standard output; as wide as the tables need where it is no terminal."""
     if sys.stdout.isatty():
         return Console(highlight=False)
@@ -96,4 +96,4 @@ def show_rows(rows: Sequence[Mapping[str, Any]], form: str) -> None:
         table.add_column(name, justify="right" if isinstance(rows[0][name], int) else "left")
     for row in rows:
         table.add_row(*(str(value) for value in row.values()))
-    _console().print(table)
+    console_out().print(table)

@@ -166,7 +166,7 @@ def test_a_sold_out_bargain_is_posted_and_not_open(made):
 
 
 def test_compression_is_minus_the_trend_and_the_dead_do_not_mend_it(made):
-    """Rents fall by a tenth a year at fixed cost, the worst dies: the trend of the living lies, the cohort's does not."""
+    """Rents fall at fixed cost, then the worst dies: the trend of the living lies, the cohort's does not."""
     weeks = np.arange(105)
     rent = 100.0 * np.exp(-0.1 * weeks * 168 / 8760)
     poor = np.where(weeks < 52, 0.6 * rent, 0.0)
