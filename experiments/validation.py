@@ -93,6 +93,11 @@ class Scores:
         ids = [target.id for target in load_targets() if target.hardness == "hard" and use in (None, target.use)]
         return joint_share(self.table, [name for name in ids if name != without])
 
+    def joint(self) -> dict[str, float | None]:
+        """Shares of seeds that pass all hard targets, all fitted ones, all held-out ones."""
+        name = "share_of_seeds_passing_hard"
+        return {name: self.passing(), **{f"{name}_{use}": self.passing(use=use) for use in ("fit", "holdout")}}
+
     def rows(self) -> list[dict[str, Any]]:
         """A row per target, worst first, in plain values."""
         arms = dict(self.table.select("id", "arm").unique().iter_rows())
@@ -142,16 +147,17 @@ class Scores:
             "runs": self.runs.height,
             "failed": self.failed,
             **self.provenance(),
-            "share_of_seeds_passing_hard": self.passing(),
-            "share_of_seeds_passing_hard_fit": self.passing(use="fit"),
-            "share_of_seeds_passing_hard_holdout": self.passing(use="holdout"),
+            **self.joint(),
             "targets": self.rows(),
             "seeds": [{name: getattr(seed, name) for name in SeedScore.__slots__} for seed in self.seeds],
         }
 
     def as_csv(self) -> str:
         """The rows of the targets with bands in two columns and what was run in every row."""
-        flat = [{**row, "low": row["band"][0], "high": row["band"][1], **self.provenance()} for row in self.rows()]
+        flat = [
+            {**row, "low": row["band"][0], "high": row["band"][1], **self.joint(), **self.provenance()}
+            for row in self.rows()
+        ]
         for row in flat:
             del row["band"]
         return pl.DataFrame(flat, infer_schema_length=None).write_csv()

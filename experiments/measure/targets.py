@@ -303,7 +303,7 @@ class Verdict:
         share_inside: share of them inside the band.
         verdict: ``pass`` if the mean and at least half of the seeds are inside; ``warn`` if the mean alone is, or if a
             soft target's is outside; ``fail`` if a hard target's is outside; ``not measured``.
-        held_down_by: ``model`` if the mean is outside, ``seeds`` if some seeds alone are, else blank.
+        held_down_by: ``model`` if it does not pass, ``seeds`` if it does and some seeds are outside, else blank.
         reason: why there is no value, in all or some seeds.
     """
 
@@ -348,7 +348,7 @@ def _verdict(target: Target, rows: pl.DataFrame) -> Verdict:
         return Verdict(target, None, None, None, None, 0, None, "not measured", "", reason or "no run")
     mean = float(values.to_numpy().mean()) if len(values) else None
     share = float(scored["inside"].to_numpy().mean())
-    passes = target.holds(mean)
+    word = _word(target, target.holds(mean), share)
     return Verdict(
         target,
         mean,
@@ -357,8 +357,8 @@ def _verdict(target: Target, rows: pl.DataFrame) -> Verdict:
         float(scored["highest"].drop_nulls().to_numpy().max()) if len(values) else None,
         len(scored),
         share,
-        _word(target, passes, share),
-        "model" if not passes else "seeds" if share < 1.0 else "",
+        word,
+        "model" if word != "pass" else "seeds" if share < 1.0 else "",
         reason,
     )
 

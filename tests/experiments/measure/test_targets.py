@@ -180,7 +180,7 @@ def test_verdicts_stand_worst_first_and_say_what_holds_them_down():
         ("amd_discount", "fail", "model"),
         ("premia_share", "fail", "model"),
         ("cv_a100", "warn", "model"),
-        ("cv_b200", "warn", "seeds"),
+        ("cv_b200", "warn", "model"),
         ("cv_h100", "pass", "seeds"),
         ("cv_h200", "pass", ""),
         ("beta_h100", "not measured", ""),
