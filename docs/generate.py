@@ -1,4 +1,4 @@
-"""Write the pages that are made from the program: assumptions, tables, outcomes, scenarios, claims, accounts.
+"""Write the pages that are made from the program, from assumptions and tables to accounts, scores and ODD.
 
 ``python docs/generate.py`` rewrites them. They are committed, and a test holds them against this script.
 ``python docs/generate.py out/claims`` first keeps the effects of ``neocloud experiment claims`` from that folder.
@@ -18,6 +18,8 @@ DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS.parent), str(DOCS)]
 
 import page_accounts  # noqa: E402
+import page_odd  # noqa: E402
+import page_scores  # noqa: E402
 
 from experiments.entries import bounds  # noqa: E402
 from experiments.events import EVENT_KINDS, LIVE_KEYS  # noqa: E402
@@ -350,6 +352,8 @@ def pages() -> dict[Path, str]:
         DOCS / "reference" / "tables.md": tables(),
         DOCS / "reference" / "outcomes.md": outcomes(),
         DOCS / "background" / "claims.md": claims(),
+        DOCS / "background" / "validation-scores.md": page_scores.page(_NOTICE, _table),
+        page_odd.PAGE: page_odd.page(_table),
         DOCS / "reference" / "scenarios.md": scenarios(),
         DOCS / "background" / "accounts.md": page_accounts.page(_NOTICE, _table),
     }

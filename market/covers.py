@@ -38,7 +38,16 @@ class CoverPayments:
 
 @dataclass(eq=False)
 class Covers:
-    """Commitments in columns, one row each; sellers are supplier rows, vendors ledger rows."""
+    """Commitments in columns, one row each.
+
+    Attributes:
+        seller, sku: Whose GPUs, rows of suppliers and SKUs.
+        vendor: Who pays, row of the ledger.
+        gpus: GPUs covered.
+        rate_usd: Rent of a covered idle hour, USD per GPU-hour.
+        rent_share: Share of the rent of sold covered GPUs that the seller owes.
+        last_week: Last week of the commitment.
+    """
 
     seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))

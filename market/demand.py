@@ -30,10 +30,11 @@ class DemandState:
     """Common state of demand, dated changes of it, and the price index that wanted work answers to, by segment.
 
     Attributes:
-        common_ln: Common state, ln.
+        common_ln: Common state A, ln of wanted work.
         shift_ln: Dated changes of the week, ln ``(segments,)``.
         growth_offset_ln: What keeps the level of growth where a policy gave it another rate, ln.
-        price_ln: Smoothed price of a unit of work, ln USD ``(segments,)``; ``opening_price_ln`` that of week 0.
+        price_ln: Smoothed price I of a unit of work, ln USD ``(segments,)``.
+        opening_price_ln: The same in week 0.
     """
 
     def __init__(self, price_of_work: Floats) -> None:

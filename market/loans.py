@@ -350,6 +350,16 @@ class LoanBook(_Book):
     """Loans, one row per tranche; agents are rows of the ledger, amounts USD.
 
     A week goes: `accrue_week`, then `due` and, if the borrowers pay, `pay`. A tranche that is paid off leaves the book.
+
+    Attributes:
+        interval_weeks: Weeks between payments.
+        borrower, lender: Rows of the ledger.
+        balance_usd: Principal owed.
+        annual_rate: Interest, 1/year.
+        payment_usd: Level payment of an interval.
+        payments_left: Payments still to come.
+        next_service_week: Week of the next.
+        accrued_usd: Interest owed and not yet due.
     """
 
     interval_weeks: int = 13
@@ -491,6 +501,13 @@ class AssetBook(_Book):
     """GPUs at book value, one row per seller, SKU and purchase, written off in equal weekly amounts.
 
     Sellers are rows of the ledger, amounts USD. A tranche without book value keeps its row: its GPUs still run.
+
+    Attributes:
+        seller, sku: Whose GPUs of which SKU.
+        gpus: GPUs of the tranche.
+        book_usd: Book value left.
+        weekly_depreciation_usd: Written off a week.
+        weeks_left: Weeks until it is written off.
     """
 
     seller: Integers = field(default_factory=_integers)

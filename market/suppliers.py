@@ -64,8 +64,25 @@ class SupplierSpec:
 class Suppliers:
     """Columns by supplier ``(suppliers,)`` and by supplier and SKU ``(suppliers, skus)``; prices in ln USD.
 
-    ``shadow_ln`` is what a seller would quote today, ``list_ln`` what stands on its price sheet, ``tightness`` its
-    smoothed use with turned-away demand. ``sku_premium_ln`` is the fixed premium for one SKU beside ``premium_ln``.
+    Attributes:
+        names: Name, its identity.
+        key: Identity in draws, 64 bits.
+        provider_class: Hyperscaler, neocloud, marketplace or vendor's desk.
+        runs_nvidia, runs_amd: Whose GPUs it can run.
+        premium_ln: Stable premium of its list prices.
+        quality_ln: What tenants value it at, in units of price.
+        revision_hazard_per_month: How often it opens its price sheet.
+        offers_term: Terms it sells ``(suppliers, terms)``.
+        opening_gpus: GPUs of all SKUs at the opening.
+        alive: Whether it trades; dormant entrants and failed sellers do not.
+        installed_gpus: Fleet by SKU.
+        firm_gpus: Part of it that a vendor leases back in full.
+        sku_premium_ln: Fixed premium for one SKU beside ``premium_ln``.
+        shadow_ln: What it would quote today.
+        list_ln: What stands on its price sheet.
+        tightness: Smoothed use with turned-away demand.
+        revised: Whether the list price moved this week.
+        delivered_gpus: GPUs that joined the fleet this week.
     """
 
     names: list[str]
