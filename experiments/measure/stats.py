@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from experiments.measure.outcomes import OUTCOMES, UNITS
+from experiments.measure.outer import RANGE_SCHEMA, apart, range_over_draws
 from experiments.measure.records import Floats
 
 __all__ = [
@@ -58,9 +59,10 @@ EFFECTS_SCHEMA: dict[str, pl.DataType] = {
     "difference": _NUMBER,
     **_BOUNDS,
     "pairs": _COUNT,
+    **RANGE_SCHEMA,
     "reason": _TEXT,
 }
-"""Columns of `effects`: ``pairs`` are the seeds with a value in both arms."""
+"""Columns of `effects`: ``pairs`` are the seeds with a value in both arms; the range is over outer draws, if any."""
 
 _ONE = "an interval needs two values or more"
 _NONE = "no value"
@@ -188,7 +190,7 @@ def bca_interval(values: Values, level: float = 0.95, *, resamples: int = 9999, 
 
 
 def summarise(outcomes: pl.DataFrame, runs: pl.DataFrame, level: float = 0.95, *, experiment: str = "") -> pl.DataFrame:
-    """Mean and t interval of every outcome by arm, in the order of ``runs`` and ``outcomes``.
+    """Mean and t interval of every outcome by arm, in the order of ``runs`` and ``outcomes``; outer draws left out.
 
     Args:
         outcomes: ``run`` and the columns of `OUTCOME_SCHEMA`.
@@ -199,6 +201,7 @@ def summarise(outcomes: pl.DataFrame, runs: pl.DataFrame, level: float = 0.95, *
     Raises:
         ValueError: a seed twice in one arm, or a level outside (0, 1).
     """
+    runs, _ = apart(runs)
     failed = runs.group_by("arm").agg(failed=(pl.col("status") != "ok").sum().cast(_COUNT))
     rows = _bounds(_measured(outcomes, runs), ["arm", *DIMENSIONS], level, mean="mean", count="runs")
     rows = rows.join(failed, on="arm", how="left", maintain_order="left")
@@ -213,7 +216,7 @@ def effects(
     *,
     experiment: str = "",
 ) -> pl.DataFrame:
-    """Paired differences with t intervals of every outcome, contrast by contrast.
+    """Paired differences with t intervals of every outcome, contrast by contrast, and their range over outer draws.
 
     Args:
         outcomes: as in `summarise`.
@@ -225,13 +228,16 @@ def effects(
     Raises:
         ValueError: a contrast names no arm of ``runs``, a seed stands twice in one arm, or a level outside (0, 1).
     """
-    measured = _measured(outcomes, runs)
+    runs, drawn = apart(runs)
+    measured, outer = _measured(outcomes, runs), _measured(outcomes, drawn, "draw")
     arms = runs["arm"].unique(maintain_order=True).to_list()
     frames = [pl.DataFrame(schema=EFFECTS_SCHEMA)]
     for name, arm, base in contrasts:
         if unknown := [one for one in (arm, base) if one not in arms]:
             raise ValueError(f"contrast {name}: no arm {unknown[0]!r} among {', '.join(arms)}")
         rows = _bounds(_differences(measured, arm, base), list(DIMENSIONS), level, mean="difference", count="pairs")
+        ranges = range_over_draws(_differences(outer, arm, base, "draw"), DIMENSIONS, level)
+        rows = rows.join(ranges, on=list(DIMENSIONS), how="left", maintain_order="left")
         labels = {"experiment": experiment, "contrast": name, "arm": arm, "base": base}
         frames.append(
             _arranged(rows.with_columns(**{key: pl.lit(text) for key, text in labels.items()}), EFFECTS_SCHEMA)
@@ -239,19 +245,19 @@ def effects(
     return pl.concat(frames)
 
 
-def _measured(outcomes: pl.DataFrame, runs: pl.DataFrame) -> pl.DataFrame:
-    """Outcomes with arm and seed of their run."""
-    if runs.select("arm", "seed").is_duplicated().any():
+def _measured(outcomes: pl.DataFrame, runs: pl.DataFrame, *also: str) -> pl.DataFrame:
+    """Outcomes with arm and seed of their run, and other columns of it."""
+    if runs.select("arm", "seed", *also).is_duplicated().any():
         raise ValueError("runs: a seed stands twice in one arm")
-    finished = runs.filter(pl.col("status") == "ok").select("id", "arm", "seed")
+    finished = runs.filter(pl.col("status") == "ok").select("id", "arm", "seed", *also)
     wanted = outcomes.select("run", *DIMENSIONS, "value", "reason")
     return finished.join(wanted, left_on="id", right_on="run", how="inner", maintain_order="left_right")
 
 
-def _differences(measured: pl.DataFrame, arm: str, base: str) -> pl.DataFrame:
-    """Value and reason of ``arm - base`` by seed."""
+def _differences(measured: pl.DataFrame, arm: str, base: str, *within: str) -> pl.DataFrame:
+    """Value and reason of ``arm - base`` by seed, and by the columns ``within``."""
     ours, theirs = (measured.filter(pl.col("arm") == name) for name in (arm, base))
-    joined = ours.join(theirs, on=["seed", *DIMENSIONS], how="inner", suffix="_base", maintain_order="left")
+    joined = ours.join(theirs, on=[*within, "seed", *DIMENSIONS], how="inner", suffix="_base", maintain_order="left")
     return joined.with_columns(
         value=pl.col("value") - pl.col("value_base"), reason=pl.coalesce("reason", "reason_base")
     )

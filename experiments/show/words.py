@@ -34,6 +34,7 @@ __all__ = [
     "listed",
     "noun",
     "number",
+    "range_sentence",
     "riders",
     "says",
     "sellers",
@@ -41,6 +42,7 @@ __all__ = [
     "skus_of",
     "titled",
     "with_interval",
+    "with_range",
 ]
 
 DEFAULT_SCREENS = (
@@ -228,6 +230,24 @@ def with_interval(row: Mapping[str, Any] | None, factor: float, decimals: int, b
     return found if row["low"] is None else f"{found}{between}{bounds(row, factor, decimals)}"
 
 
+def with_range(row: Mapping[str, Any] | None, factor: float, decimals: int) -> str:
+    """``−0.081 to 0.014 over 32 draws``: the range of an effect over outer draws; blank without."""
+    if row is None or row.get("range_low") is None:
+        return ""
+    low, high = (number(row[end] * factor, decimals) for end in ("range_low", "range_high"))
+    return f"{low} to {high} over {row['draws']} draws"
+
+
+def range_sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
+    """How far an effect moves over the uncertain parameters; blank where none were drawn."""
+    row = numbers.effect(contrast.name, metric)
+    if row is None or row.get("range_low") is None:
+        return ""
+    factor, decimals, unit = _scale(metric, row["unit"], [row["range_low"], row["range_high"]])
+    low, high = (number(row[end] * factor, decimals) for end in ("range_low", "range_high"))
+    return f"over {row['draws']} draws of the uncertain parameters it ranges {_in_unit(f'from {low} to {high}', unit)}"
+
+
 def bounds(row: Mapping[str, Any], factor: float, decimals: int) -> str:
     """``[−0.003, 0.027]`` from a row that has an interval."""
     return f"[{number(row['low'] * factor, decimals)}, {number(row['high'] * factor, decimals)}]"
@@ -347,10 +367,11 @@ def headline(numbers: Numbers, screen: Screen) -> str:
 
 
 def riders(numbers: Numbers, screen: Screen, *, first: bool) -> list[str]:
-    """What has to be said with a headline: what an assumption carries of it and, of the first, how the cap binds."""
-    contrast = numbers.contrasts[0]
+    """What goes with a headline: its range, what an assumption carries and, of the first, how the cap binds."""
+    contrast, metric = numbers.contrasts[0], screen.metrics[0]
     cap = cap_sentence(numbers, contrast.arm) if first and _differ_in_the_cloud(numbers.plan, contrast) else ""
-    return [rider for rider in (assumption_sentence(numbers, contrast, screen.metrics[0]), cap) if rider]
+    said = (range_sentence(numbers, contrast, metric), assumption_sentence(numbers, contrast, metric), cap)
+    return [rider for rider in said if rider]
 
 
 def _differ_in_the_cloud(plan: Plan, contrast: Contrast) -> bool:
@@ -399,4 +420,6 @@ def cells(numbers: Numbers, metric: str, between: str = " ") -> Iterator[str]:
     for row in means:
         yield "-" if row is None or row["mean"] is None else number(row["mean"] * factor, decimals)
     for contrast in numbers.contrasts:
-        yield with_interval(numbers.effect(contrast.name, metric), factor, decimals, between)
+        effect = numbers.effect(contrast.name, metric)
+        parts = (with_interval(effect, factor, decimals, between), with_range(effect, factor, decimals))
+        yield between.join(filter(None, parts))

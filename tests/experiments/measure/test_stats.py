@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from scipy import stats as scipy_stats
 
+from experiments.measure.outer import arm_of_draw
 from experiments.measure.stats import (
     EFFECTS_SCHEMA,
     SUMMARY_SCHEMA,
@@ -219,3 +220,69 @@ def test_without_contrasts_the_effects_are_empty_and_keep_their_columns():
 )
 def test_display_names_say_what_is_not_usual(name, arguments):
     assert display_name(**arguments) == name
+
+
+# ------------------------------------------------------------------------------------------------ the second interval
+
+
+def drawn_experiment(draws, seeds, outer_seeds, effect_sd=0.5, luck_sd=1.0):
+    """An effect of 1 plus what the draw's parameters add, in two arms; arms of the experiment and of each draw."""
+    rng = np.random.default_rng([11, draws, seeds])
+    shifts = scipy_stats.norm.ppf((np.arange(draws) + 0.5) / draws) * effect_sd
+    runs, rows = [], []
+    for draw, shift in enumerate([0.0, *shifts]):
+        for arm, effect in (("none", 0.0), ("offer", 1.0 + shift)):
+            name = arm_of_draw(arm, draw, draws) if draw else arm
+            for seed in range(outer_seeds if draw else seeds):
+                run = f"{name} {seed}"
+                runs.append({"id": run, "arm": name, "seed": seed, "status": "ok"})
+                rows.append({"run": run, "value": effect + luck_sd * float(rng.normal()) / 2**0.5})
+    one = stored(arms=("none",), seeds=1, metrics=("price_mean",))[0].drop("run", "value")
+    return pl.DataFrame(rows).join(one, how="cross"), pl.DataFrame(runs)
+
+
+def both_intervals(draws=400, **sizes):
+    outcomes, runs = drawn_experiment(draws, **sizes)
+    row = effects(outcomes, runs, [("total", "offer", "none")]).row(0, named=True)
+    return row, row["high"] - row["low"], row["range_high"] - row["range_low"]
+
+
+def test_four_times_the_seeds_halve_the_first_interval_and_leave_the_second():
+    row, first, second = both_intervals(seeds=64, outer_seeds=4)
+    more, halved, same = both_intervals(seeds=256, outer_seeds=16)
+    assert (row["draws"], more["draws"]) == (400, 400)
+    assert halved == pytest.approx(first / 2, rel=0.2)
+    assert same == pytest.approx(second, rel=0.1)
+
+
+def test_the_range_is_that_of_the_parameters_and_not_of_luck():
+    _, _, found = both_intervals(seeds=16, outer_seeds=4)
+    assert found == pytest.approx(2 * 1.96 * 0.5, rel=0.1)
+    _, _, nothing = both_intervals(seeds=16, outer_seeds=4, effect_sd=0.0)
+    assert nothing < 0.5  # luck alone spreads means of four by 2.0
+    _, _, alone = both_intervals(seeds=16, outer_seeds=1)
+    assert alone > 1.5 * found
+
+
+def test_draws_are_in_the_range_alone_and_without_them_it_is_null():
+    outcomes, runs = drawn_experiment(5, 8, 2)
+    assert summarise(outcomes, runs)["arm"].to_list() == ["none", "offer"]
+    kept = runs.filter(~pl.col("arm").str.contains("draw"))
+    with_draws, without = (
+        effects(outcomes, each, [("total", "offer", "none")]).row(0, named=True) for each in (runs, kept)
+    )
+    assert (without["range_low"], without["range_high"], without["draws"]) == (None, None, None)
+    same = ("difference", "low", "high", "pairs", "reason")
+    assert [with_draws[name] for name in same] == [without[name] for name in same]
+    assert with_draws["range_low"] < with_draws["range_high"]
+
+
+def test_draws_whose_runs_failed_are_not_counted_and_too_few_have_no_range():
+    outcomes, runs = drawn_experiment(5, 8, 2)
+    lost = runs.with_columns(
+        status=pl.when(pl.col("arm") == "offer @ draw 2").then(pl.lit("failed")).otherwise("status")
+    )
+    assert effects(outcomes, lost, [("total", "offer", "none")])["draws"].to_list() == [4]
+    few = runs.filter(~pl.col("arm").str.contains("draw [345]"))
+    row = effects(outcomes, few, [("total", "offer", "none")]).row(0, named=True)
+    assert (row["draws"], row["range_low"]) == (2, None)
