@@ -268,17 +268,17 @@ def score(
     Raises:
         ValueError: the records end before the run does, or a table has a row twice.
     """
-    records = Records.of(tables, setting.weeks)
+    records = cache(lambda: Records.of(tables, setting.weeks))  # not read for a run too short for any target
     rows = [_score(records, target, setting) for target in targets or load_targets()]
     return pl.DataFrame(rows, schema=SCORE_SCHEMA, orient="row")
 
 
-def _score(records: Records, target: Target, setting: Setting) -> tuple[object, ...]:
+def _score(records: Callable[[], Records], target: Target, setting: Setting) -> tuple[object, ...]:
     spans, why_not = windows_of(target, setting)
     if not spans:
         return target.id, None, None, None, None, why_not
     metric = _METRICS.get(target.metric, _outcome)
-    found = [metric(records, window, target, setting) for window in spans]
+    found = [metric(records(), window, target, setting) for window in spans]
     values = [each.value for each in found if each.value is not None]
     if not values:
         return target.id, None, None, None, False, found[0].reason

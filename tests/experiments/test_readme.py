@@ -42,7 +42,7 @@ def test_its_commands_run(fake_market, no_figures, in_folder, command):
     name, *arguments = shlex.split(command)[1:]
     if name == "report":  # of the experiment before it
         assert cli.main(["experiment", *quick, "--out", arguments[0]]) == 0
-    runs_something = name in ("experiment", "run", "compare")
+    runs_something = name in ("experiment", "run", "compare", "validate")
     assert cli.main([name, *arguments, *(quick if runs_something else [])]) == 0
 
 
