@@ -23,7 +23,7 @@ def validate_command(common: Callable[[Any], Any], carried_out: Callable[..., in
     """
 
     @click.command("validate")
-    @click.option("--scenario", metavar="SCENARIO", help="What to score (default: the market of June 2025).")
+    @click.option("--scenario", metavar="SCENARIO", help="What to score (default: the markets of 2025 and 2024).")
     @common
     def validate(scenario: str | None, **options: Any) -> int:
         """Score every seed against public figures, worst first; fitted and held-out figures apart.

@@ -51,10 +51,9 @@ def revision_date_hazard(records: Records, window: Window) -> Iterator[Cell]:
 
 def _any_by_owner(marks: Bools, owner: NDArray[np.intp], owners: int) -> Bools:
     """Whether any series of an owner is marked, ``(weeks, owners)`` from ``(weeks, series)``."""
-    found = np.zeros((len(marks), owners), np.bool_)
-    for series, at in enumerate(owner):
-        found[:, at] |= marks[:, series]
-    return found
+    found = np.zeros((owners, len(marks)), np.bool_)
+    np.logical_or.at(found, owner, marks.T)
+    return found.T
 
 
 def revision_gap_closed(records: Records, window: Window) -> Iterator[Cell]:
