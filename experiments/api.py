@@ -183,6 +183,7 @@ def experiment(
     seeds: int | None = None,
     seed: int | None = None,
     weeks: int | None = None,
+    uncertainty: int | None = None,
     **options: Any,
 ) -> Results:
     """Carry out a design: every arm with every seed, differences paired by seed.
@@ -194,6 +195,7 @@ def experiment(
         seeds: number of seeds (default: the design's).
         seed: the first of them.
         weeks: length of each run.
+        uncertainty: number of outer draws of the uncertain parameters; each effect then has a range over them.
         options: see `carry_out`: ``out``, ``workers``, ``tables``, ``progress``, ``notice``, ``command``.
 
     Raises:
@@ -201,8 +203,10 @@ def experiment(
     """
     chosen = design if isinstance(design, Design) else Design.load(design)
     plan = chosen.plan(assignments=assignments, changes=set, seeds=seeds, first_seed=seed, weeks=weeks)
-    usual = not (set or assignments or seeds or weeks) and seed is None and not isinstance(design, Design)
-    return carry_out(plan, usual=usual, **options)
+    usual = (
+        not (set or assignments or seeds or weeks or uncertainty) and seed is None and not isinstance(design, Design)
+    )
+    return carry_out(_with_draws(plan, uncertainty), usual=usual, **options)
 
 
 def run(
@@ -231,6 +235,7 @@ def compare(
     seeds: int | None = None,
     seed: int | None = None,
     weeks: int | None = None,
+    uncertainty: int | None = None,
     **options: Any,
 ) -> Results:
     """Run two scenarios with the same seeds and measure variant minus base; arguments as in `experiment`."""
@@ -244,7 +249,16 @@ def compare(
         first_seed=seed,
         contrasts=[Contrast("effect", arms[1].name, arms[0].name)],
     )
-    return carry_out(plan, **options)
+    return carry_out(_with_draws(plan, uncertainty), **options)
+
+
+def _with_draws(plan: Plan, draws: int | None) -> Plan:
+    """The plan with outer draws, if any are asked for."""
+    if draws is None:
+        return plan
+    from experiments.uncertainty import with_draws
+
+    return with_draws(plan, draws)
 
 
 def _loaded(scenario: str | Path | Scenario) -> Scenario:

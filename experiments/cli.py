@@ -94,6 +94,14 @@ def _termination_interrupts() -> Iterator[None]:
 # ------------------------------------------------------------------------------------------------ options
 
 
+_uncertainty_option = click.option(
+    "--uncertainty",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Repeat under N draws of what nobody knows: a range beside each interval.",
+)
+
+
 def _common(command: Command) -> Command:
     """Options of every command that runs something."""
     options = [
@@ -139,6 +147,7 @@ def _neocloud() -> None:
 
 @_neocloud.command("experiment")
 @click.argument("design", default="developer-cloud", metavar="[NAME or FILE]")
+@_uncertainty_option
 @_common
 def _experiment(design: str, **options: Any) -> int:
     """Carry out an experiment (default: developer-cloud): all arms, all seeds, effects with intervals."""
@@ -162,6 +171,7 @@ def _run(scenario: str, **options: Any) -> int:
 @_neocloud.command("compare")
 @click.argument("base")
 @click.argument("variant")
+@_uncertainty_option
 @_common
 def _compare(base: str, variant: str, **options: Any) -> int:
     """Run two scenarios with the same seeds and print VARIANT minus BASE."""

@@ -170,11 +170,15 @@ def stored_plan(folder: Path) -> tuple[Plan, list[str]]:
 
 def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
     """The plan that `Plan.record` and the store wrote down."""
+    arms, outer = (
+        tuple(Arm(arm["name"], base.with_(arm["set"], where)) for arm in record.get(part, ()))
+        for part in ("arms", "outer")
+    )
     return Plan(
         record["name"],
         record["question"],
         base,
-        tuple(Arm(arm["name"], base.with_(arm["set"], where)) for arm in record["arms"]),
+        arms,
         tuple(record["seeds"]),
         tuple(Contrast(**contrast) for contrast in record["contrasts"]),
         tuple(
@@ -184,6 +188,7 @@ def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
         record["program"]["tables"],
         record["program"]["sources"],
         record.get("risk", ""),
+        outer,
     )
 
 

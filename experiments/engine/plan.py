@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_SEEDS",
     "FIRST_SEED",
+    "OUTER_SEEDS",
     "Arm",
     "Contrast",
     "Plan",
@@ -36,6 +37,8 @@ __all__ = [
 
 DEFAULT_SEEDS = 16  # the fewest for which a t interval keeps its word on mildly skewed outcomes
 FIRST_SEED = 1
+OUTER_SEEDS = 4
+"""Seeds of an outer draw: the first of the experiment's. Luck is taken out of the range, so a few are enough."""
 
 Window = Literal["year one", "last half-year", "whole run"]
 """Weeks over which outcomes are measured."""
@@ -119,6 +122,8 @@ class Plan:
         risk: class of sellers whose defaults, losses and payouts are tabled by arm; blank: none.
         tables_digest: SHA-256 of the data tables, by arm.
         sources: SHA-256 of the program that makes the runs.
+        outer: the compared arms under draws of uncertain parameters, see `experiments.uncertainty`; they run with the
+            first few seeds and are shown nowhere but in the range of an effect.
     """
 
     name: str
@@ -132,6 +137,7 @@ class Plan:
     tables_digest: Mapping[str, str] = field(default_factory=dict)
     sources: str = ""
     risk: str = ""
+    outer: tuple[Arm, ...] = ()
 
     def rows(self) -> list[RunSpec]:
         """One per arm and seed, in the order of the plan. Arms that are the same scenario share their runs' ids."""
@@ -139,8 +145,9 @@ class Plan:
             RunSpec(
                 run_id(arm.scenario, seed, self.tables_digest[arm.name], self.sources), arm.name, seed, arm.scenario
             )
-            for arm in self.arms
-            for seed in self.seeds
+            for arms, seeds in ((self.arms, self.seeds), (self.outer, self.seeds[:OUTER_SEEDS]))
+            for arm in arms
+            for seed in seeds
         ]
 
     def runs(self) -> list[RunSpec]:
@@ -151,6 +158,11 @@ class Plan:
         """Keys in which the arms differ, sorted."""
         scenarios = [arm.scenario for arm in self.arms]
         return sorted({key for scenario in scenarios for key in scenarios[0].differences(scenario)})
+
+    def columns(self) -> list[str]:
+        """Keys in which any runs differ, draws included, sorted."""
+        first = self.arms[0].scenario
+        return sorted({*self.varied(), *(key for arm in self.outer for key in first.differences(arm.scenario))})
 
     def shown_contrasts(self) -> list[Contrast]:
         """Contrasts with a column of their own."""
@@ -173,6 +185,7 @@ class Plan:
             "arms": [{"name": arm.name, "set": self._set(arm)} for arm in self.arms],
             "contrasts": [_without_blanks(vars(contrast)) for contrast in self.contrasts],
             "program": {"sources": self.sources, "tables": dict(self.tables_digest)},
+            **({"outer": [{"name": arm.name, "set": self._set(arm)} for arm in self.outer]} if self.outer else {}),
         }
 
     def digest(self) -> str:

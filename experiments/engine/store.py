@@ -196,7 +196,7 @@ class Store:
                 pl.DataFrame(schema=dict(schema)).write_parquet(path)
 
     def _runs(self, statuses: Mapping[str, Mapping[str, str]], rows: Sequence[RunSpec]) -> pl.DataFrame:
-        """``runs.parquet``: id, arm, seed, status, message, and every key in which the arms differ."""
+        """``runs.parquet``: id, arm, seed, status, message, and every key in which runs differ."""
         columns = {
             "id": pl.Series([spec.id for spec in rows], dtype=pl.String),
             "arm": pl.Series([spec.arm for spec in rows], dtype=pl.String),
@@ -204,8 +204,8 @@ class Store:
             "status": pl.Series([statuses[spec.id]["status"] for spec in rows], dtype=pl.String),
             "message": pl.Series([statuses[spec.id]["message"] for spec in rows], dtype=pl.String),
         }
-        values = {arm.name: arm.scenario.values() for arm in self.plan.arms}
-        for key in self.plan.varied():
+        values = {arm.name: arm.scenario.values() for arm in (*self.plan.arms, *self.plan.outer)}
+        for key in self.plan.columns():
             columns[key] = _column([values[spec.arm].get(key) for spec in rows])
         return pl.DataFrame(columns)
 

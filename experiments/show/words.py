@@ -422,4 +422,4 @@ def cells(numbers: Numbers, metric: str, between: str = " ") -> Iterator[str]:
     for contrast in numbers.contrasts:
         effect = numbers.effect(contrast.name, metric)
         parts = (with_interval(effect, factor, decimals, between), with_range(effect, factor, decimals))
-        yield between.join(filter(None, parts))
+        yield (between if between == "\n" else "; ").join(filter(None, parts))
