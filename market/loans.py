@@ -360,6 +360,7 @@ class LoanBook(_Book):
         payments_left: Payments still to come.
         next_service_week: Week of the next.
         accrued_usd: Interest owed and not yet due.
+        balloon_usd: Part of the principal that is due with the last payment.
     """
 
     interval_weeks: int = 13
@@ -508,6 +509,7 @@ class AssetBook(_Book):
         book_usd: Book value left.
         weekly_depreciation_usd: Written off a week.
         weeks_left: Weeks until it is written off.
+        tax_usd, weekly_tax_usd, tax_weeks_left: The same three as the tax office counts.
     """
 
     seller: Integers = field(default_factory=_integers)
