@@ -35,13 +35,16 @@ _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen;
 
 @dataclass(frozen=True, slots=True)
 class LoansDrawn:
-    """Loans drawn in a week, one entry each: rows of borrower and chip, USD, annual rate, contracted share stated."""
+    """Loans drawn in a week, one entry each: rows of borrower and chip, USD, annual rate, shares as the borrower states
+    them: under contract, and bankable of it, which the rate follows.
+    """
 
     seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     usd: Floats = field(default_factory=lambda: np.zeros(0))
     annual_rate: Floats = field(default_factory=lambda: np.zeros(0))
     contracted_share: Floats = field(default_factory=lambda: np.zeros(0))
+    bankable_share: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class Accounts:
@@ -123,7 +126,7 @@ class Accounts:
 
     def _draw_loans(self, model: MarketModel, seller: Ints, sku: Ints, capital: Floats) -> tuple[Floats, Floats]:
         """Loan, USD, and annual rate that lenders offer on each delivery."""
-        loan, rate, share = np.zeros((3, len(seller)))
+        loan, rate, contracted, bankable = np.zeros((4, len(seller)))
         owed = self.ledger.balance_of(Account.DEBT)
         for place, (row, chip) in enumerate(zip(seller.tolist(), sku.tolist(), strict=True)):
             if not model.suppliers.borrows[row]:
@@ -133,9 +136,9 @@ class Accounts:
             offer = model.lender.offer(application, self.losses.rate_per_year)
             loan[place], rate[place] = offer.amount_usd, offer.annual_rate
             owed[row] += offer.amount_usd
-            share[place] = application.contracted_share
+            contracted[place], bankable[place] = application.contracted_share, application.bankable_share
         drawn = np.flatnonzero(loan)
-        self.drawn = LoansDrawn(seller[drawn], sku[drawn], loan[drawn], rate[drawn], share[drawn])
+        self.drawn = LoansDrawn(*(column[drawn] for column in (seller, sku, loan, rate, contracted, bankable)))
         return loan, rate
 
     def _application(

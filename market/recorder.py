@@ -168,6 +168,7 @@ class Recorder:
             "loan_usd": drawn.usd,
             "annual_rate": drawn.annual_rate,
             "contracted_share": drawn.contracted_share,
+            "bankable_share": drawn.bankable_share,
         }
 
     def _default_week(self, defaults: list[Default]) -> Columns:

@@ -59,7 +59,7 @@ _COLUMNS = {
         "lease_cost_usd salience"
     ),
     "flow_week": "week payer_kind payee_kind reason usd",
-    "loan_week": "week seller provider_class sku loan_usd annual_rate contracted_share",
+    "loan_week": "week seller provider_class sku loan_usd annual_rate contracted_share bankable_share",
     "default_week": ("week seller provider_class heavy cause debt_usd recovered_usd guaranteed_usd loss_usd gpus"),
 }
 

@@ -24,11 +24,11 @@ def test_a_fixed_spot_tier_and_a_discount_for_a_year_are_read_off_the_sheet(tabl
     assert (year[known] < listed[known] * 1.3).all()
 
 
-def test_a_loan_is_recorded_in_its_week_at_the_rate_of_its_contracted_share(tables):
+def test_a_loan_is_recorded_in_its_week_at_the_rate_of_its_bankable_share(tables):
     loans, books = tables["loan_week"], pl.DataFrame(tables["book_week"])
     assert len(loans["week"]) > 0
     assert (loans["loan_usd"] > 0.0).all()
-    assert loans["annual_rate"] == pytest.approx(loan_rate(loans["contracted_share"], FinanceParameters()))
+    assert loans["annual_rate"] == pytest.approx(loan_rate(loans["bankable_share"], FinanceParameters()))
     drawn = (
         pl.DataFrame({name: loans[name] for name in ("seller", "week", "loan_usd")}).group_by("seller", "week").sum()
     )
