@@ -137,8 +137,8 @@ class Accounts:
             loan[place], rate[place] = offer.amount_usd, offer.annual_rate
             owed[row] += offer.amount_usd
             contracted[place], bankable[place] = application.contracted_share, application.bankable_share
-        drawn = np.flatnonzero(loan)
-        self.drawn = LoansDrawn(*(column[drawn] for column in (seller, sku, loan, rate, contracted, bankable)))
+        at = np.flatnonzero(loan)
+        self.drawn = LoansDrawn(seller[at], sku[at], loan[at], rate[at], contracted[at], bankable[at])
         return loan, rate
 
     def _application(

@@ -72,7 +72,7 @@ def test_a_sheet_of_two_skus_is_one_date(made):
 
 def with_loans(made, loans):
     tables = made.fabricate({("a", "H100"): np.full(53, 2.0)})
-    rows = [(week, "a", "neocloud", "H100", usd, rate, share) for week, usd, rate, share in loans]
+    rows = [(week, "a", "neocloud", "H100", usd, rate, share, share) for week, usd, rate, share in loans]
     return tables | {"loan_week": pl.DataFrame(rows, schema=TABLES["loan_week"], orient="row")}
 
 
