@@ -35,9 +35,7 @@ _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen;
 
 @dataclass(frozen=True, slots=True)
 class LoansDrawn:
-    """Loans drawn in a week, one entry each: rows of borrower and chip, USD, annual rate, shares as the borrower states
-    them: under contract, and bankable of it, which the rate follows.
-    """
+    """Loans drawn in a week, one entry each, with the shares that the borrower states; the rate follows the bankable."""
 
     seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
