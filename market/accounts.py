@@ -35,7 +35,7 @@ _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen;
 
 @dataclass(frozen=True, slots=True)
 class LoansDrawn:
-    """Loans drawn in a week, one entry each, with the shares that the borrower states; the rate follows the bankable."""
+    """Loans drawn in a week, one entry each, with the shares that the borrower states; the rate follows the second."""
 
     seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
     sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
