@@ -30,6 +30,7 @@ __all__ = ["LENDERS", "Accounts", "LoansDrawn"]
 
 
 LENDERS = "lenders"
+_LEAST_SERVICE_USD = 1e-6  # a week; less is no debt to speak of
 _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen; assumption
 
 
@@ -313,6 +314,6 @@ class Accounts:
         """Average debt service cover: EBITDA over the week's level service, smoothed; kept where nothing is owed."""
         service = self.weekly_service()
         self.last_ebitda_usd = self.week_ebitda()
-        now = ratio(self.last_ebitda_usd, service)
+        now = ratio(self.last_ebitda_usd, np.where(service > _LEAST_SERVICE_USD, service, 0.0))
         memory = model.world.finance.dscr_memory
         self.dscr = np.where(np.isnan(now), self.dscr, self.dscr + memory * (np.nan_to_num(now) - self.dscr))
