@@ -248,7 +248,7 @@ class Accounts:
             cap[row] = np.inf if agent.covers is None else agent.covers.cap_usd
         wanted = totals(vendor, usd, agents)
         left = np.maximum(cap - self.ledger.paid_to_date("cover"), 0.0)
-        share = np.where(wanted > left, np.nan_to_num(ratio(left, wanted)), 1.0)
+        share = np.divide(left, wanted, out=np.ones(agents), where=wanted > left)
         return np.asarray(usd * share[vendor])
 
     def _pay_guarantee_fees(self, model: MarketModel) -> None:
