@@ -12,9 +12,10 @@ from pathlib import Path
 import polars as pl
 
 from experiments.build import build
+from experiments.design import stored_plan
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.plan import FIRST_SEED
-from experiments.scenario import DEFAULT_SCENARIO, Scenario, read_toml
+from experiments.scenario import DEFAULT_SCENARIO, Scenario
 from market.statements import Journal, Statement, flow_matrix, keep_journal, received_from, statement
 
 __all__ = ["BOOKS_SCHEMA", "PARTS", "books", "draw_up", "scenario_of"]
@@ -83,10 +84,10 @@ def scenario_of(reference: str | Path, arm: str = "") -> Scenario:
         if arm:
             raise ScenarioError(f"--arm {arm!r}: only a folder of results has arms, and {reference} is none")
         return Scenario.load(reference)
-    arms = {entry["name"]: entry["set"] for entry in read_toml(folder / "design.toml")["arms"]}
+    arms = {one.name: one.scenario for one in stored_plan(folder)[0].arms}
     if arm and arm not in arms:
         raise ScenarioError(f"{folder}: no arm {arm!r}{nearest(arm, arms)}")
-    return Scenario.load(folder / "scenario.toml").with_(arms[arm or next(iter(arms))], str(folder))
+    return arms[arm or next(iter(arms))]
 
 
 _CLASSES = ("hyperscaler", "neocloud", "marketplace", "lender", "tenant", "all")
@@ -115,7 +116,7 @@ def draw_up(
 
 def _usual(journal: Journal) -> list[str]:
     """Classes of sellers, each vendor and lenders: those whose books anybody asks for."""
-    vendors = [name for name, sector in zip(journal.names, journal.sectors, strict=True) if sector == "vendor"]
+    vendors = [name for name, sector in zip(journal.names, journal.sectors, strict=True) if sector == name.lower()]
     return [*(name for name in _CLASSES[:3] if name in journal.sectors), *vendors, "lender"]
 
 

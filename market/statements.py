@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from market.arrays import Floats
 from market.failure import second_hand_value_usd
-from market.ledger import ENTRY_TYPES, REST_OF_WORLD, Account, Ledger
-from market.suppliers import PROVIDER_CLASSES
+from market.ledger import ENTRY_TYPES, Account, Ledger
+from market.recorder import ledger_kinds
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -35,7 +35,6 @@ __all__ = [
     "flow_matrix",
     "keep_journal",
     "received_from",
-    "sector_of",
     "statement",
 ]
 
@@ -79,7 +78,7 @@ class Journal:
 
     Attributes:
         names: agents, in the order of the ledger's rows.
-        sectors: class of each agent.
+        sectors: kind of each agent (`market.recorder.ledger_kinds`).
         balance: USD, debit positive, ``(weeks + 1, agents, accounts)``; week 0 is the opening.
         week, reason, payer, payee, usd: postings, added up by week, reason, payer and payee; columns of equal length.
         fleet_value_usd: what each agent's GPUs would fetch second-hand, ``(weeks + 1, agents)``: economic value beside
@@ -124,15 +123,6 @@ class Journal:
         return rows
 
 
-def sector_of(model: MarketModel) -> tuple[str, ...]:
-    """Sector of each row of the ledger: class of a seller, vendor, lender, tenant, rest of the world."""
-    accounts, classes = model.accounts, np.array(PROVIDER_CLASSES)[model.suppliers.provider_class]
-    sellers, vendors, tenants = (
-        len(rows) for rows in (accounts.seller_rows, accounts.vendor_rows, accounts.segment_rows)
-    )
-    return (*classes[:sellers].tolist(), *["vendor"] * vendors, "lender", *["tenant"] * tenants, REST_OF_WORLD)
-
-
 def keep_journal(model: MarketModel, weeks: int) -> Journal:
     """Play ``weeks`` weeks of a model and keep its books; the model runs as it does without them."""
     balances, values, postings = [], [], []
@@ -145,7 +135,7 @@ def keep_journal(model: MarketModel, weeks: int) -> Journal:
     columns = np.concatenate(postings, axis=1) if postings else np.zeros((5, 0))
     week, reason, payer, payee = columns[:4].astype(np.intp)
     names, balance, value = tuple(model.accounts.ledger.names), np.array(balances), np.array(values)
-    return Journal(names, sector_of(model), balance, week, reason, payer, payee, columns[4], value)
+    return Journal(names, tuple(ledger_kinds(model).tolist()), balance, week, reason, payer, payee, columns[4], value)
 
 
 def _postings(ledger: Ledger) -> Floats:
