@@ -465,10 +465,6 @@ class LoanBook(_Book):
         self._keep(self.balance_usd > 0)
         return Service(paid, owed, rows)
 
-    def overdue(self, week: int) -> NDArray[np.bool_]:
-        """Tranches that missed a payment before ``week``."""
-        return np.asarray(self.next_service_week < week)
-
     def falls_due(self, week: int) -> NDArray[np.bool_]:
         """Tranches whose last payment is due in ``week``, a balloon with it."""
         return np.asarray((self.payments_left == 1) & (self.next_service_week <= week) & (self.balloon_usd > 0.0))
