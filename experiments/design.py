@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, SerializerFunctionWrapHandler, ValidationError, model_serializer
+from pydantic import Field, ValidationError
 
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Screen, Window, make_plan
@@ -63,11 +63,6 @@ class Design(Parameters):
     contrasts: list[ContrastDesign] = Field(default_factory=list)
     tables: list[TableDesign] = Field(default_factory=list)
     risk: str = ""
-
-    @model_serializer(mode="wrap")
-    def _said(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """What the file says; a design without a risk table says nothing of it."""
-        return {key: value for key, value in write(self).items() if key != "risk" or value}
 
     @classmethod
     def load(cls, reference: str | Path = DEFAULT_DESIGN) -> Design:
