@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -24,13 +24,16 @@ from experiments.engine import runner
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.executors import Notice, Report, executor
 from experiments.engine.parts import Parts
-from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, make_plan, sources_digest
+from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, Window, make_plan, sources_digest
 from experiments.engine.runner import RunResult
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
 from experiments.measure import stats, weekly
 from experiments.measure.risk import risk as risk_by_arm
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
+
+if TYPE_CHECKING:
+    from experiments.show.figures import Drawing
 
 __all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "report", "run"]
 
@@ -157,6 +160,33 @@ class Results:
         ]
         return stats.effects(self.outcomes, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
 
+    def figure(self, name: str = "price_paths") -> Drawing:
+        """A figure of the report by its name, with its caption; a notebook shows both.
+
+        Args:
+            name: that of its file in ``figures/``, such as ``price_paths``, ``dispersion`` or ``money_flow``.
+
+        Raises:
+            ScenarioError: no such figure, or these results hold nothing for it; the line names those there are.
+        """
+        from experiments.show.figures import drawing
+
+        return drawing(self, name)
+
+    def effects_figure(self, *metrics: str, window: Window = "year one") -> Drawing:
+        """What each contrast does to the outcomes named, with intervals: a column to an outcome, a row to a contrast.
+
+        Args:
+            metrics: display names of outcomes, such as ``price_mean[H100]`` or ``operating_margin[neocloud]``.
+            window: the weeks over which they are measured.
+
+        Raises:
+            ScenarioError: no contrast, no outcome of that name, or a window that is none.
+        """
+        from experiments.show.figures import effects_drawing
+
+        return effects_drawing(self, metrics, window)
+
 
 def _stored(folder: Path) -> Store:
     """The store of a folder that an experiment filled."""
@@ -228,8 +258,7 @@ def run(
 
 def compare(
     base: str | Path | Scenario,
-    variant: str | Path | Scenario,
-    *,
+    *variants: str | Path | Scenario,
     set: Mapping[str, Any] | None = None,
     assignments: Sequence[str] = (),
     seeds: int | None = None,
@@ -238,16 +267,25 @@ def compare(
     uncertainty: int | None = None,
     **options: Any,
 ) -> Results:
-    """Run two scenarios with the same seeds and measure variant minus base; arguments as in `experiment`."""
-    first, second = (_loaded(scenario).changed(assignments, set, weeks) for scenario in (base, variant))
-    arms = [Arm(first.name, first), Arm(_variant_name(first, second), second)]
+    """Run scenarios with the same seeds and measure each variant minus the base; other arguments as in `experiment`.
+
+    An arm has the name of its scenario (``scenario.set("name", ...)`` gives another), or says what it changes where it
+    has the name of the base. The contrast of a single variant is called ``effect``, those of several as their arms.
+    """
+    if not variants:
+        raise ScenarioError("compare: nothing to compare with; allowed: one scenario or more after the base")
+    first, *others = (_loaded(scenario).changed(assignments, set, weeks) for scenario in (base, *variants))
+    arms = [Arm(first.name, first), *(Arm(_variant_name(first, other), other) for other in others)]
+    names = [arm.name for arm in arms]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise ScenarioError(f"compare: two scenarios are called {twice!r}; give one another name: {twice}+name=other")
     plan = make_plan(
-        f"{first.name}-against-{second.name}" if first.name != second.name else f"{first.name}-compared",
+        _comparison(first, others),
         first,
         arms,
         seeds=DEFAULT_SEEDS if seeds is None else seeds,
         first_seed=seed,
-        contrasts=[Contrast("effect", arms[1].name, arms[0].name)],
+        contrasts=[Contrast("effect" if len(others) == 1 else arm.name, arm.name, first.name) for arm in arms[1:]],
     )
     return carry_out(_with_draws(plan, uncertainty), **options)
 
@@ -259,6 +297,13 @@ def _with_draws(plan: Plan, draws: int | None) -> Plan:
     from experiments.uncertainty import with_draws
 
     return with_draws(plan, draws)
+
+
+def _comparison(base: Scenario, variants: Sequence[Scenario]) -> str:
+    """Name of a comparison."""
+    if len(variants) > 1:
+        return f"{base.name}-against-{len(variants)}-others"
+    return f"{base.name}-against-{variants[0].name}" if variants[0].name != base.name else f"{base.name}-compared"
 
 
 def _loaded(scenario: str | Path | Scenario) -> Scenario:

@@ -170,14 +170,14 @@ def _run(scenario: str, **options: Any) -> int:
 
 @_neocloud.command("compare")
 @click.argument("base")
-@click.argument("variant")
+@click.argument("variants", nargs=-1, required=True, metavar="VARIANT...")
 @_uncertainty_option
 @_common
-def _compare(base: str, variant: str, **options: Any) -> int:
-    """Run two scenarios with the same seeds and print VARIANT minus BASE."""
+def _compare(base: str, variants: tuple[str, ...], **options: Any) -> int:
+    """Run scenarios with the same seeds and print each VARIANT minus BASE."""
     from experiments import api
 
-    return _carried_out(api.compare, (base, variant), options)
+    return _carried_out(api.compare, (base, *variants), options)
 
 
 @_neocloud.command("report")

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, partial
+from html import escape
+from typing import TYPE_CHECKING, get_args
 
 import polars as pl
 
-from experiments.engine.plan import Contrast
+from experiments.engine.errors import ScenarioError, nearest
+from experiments.engine.plan import Contrast, Window
 from experiments.measure.outcomes import HEADLINE
 from experiments.measure.weekly import TREND_CLASSES
 from experiments.show import plots
 from experiments.show.plots import MOST_ARMS, Axis
-from experiments.show.words import Numbers, difference_of, listed, number, sellers, skus_of
+from experiments.show.words import (
+    DEFAULT_SCREENS,
+    Numbers,
+    difference_of,
+    label,
+    listed,
+    number,
+    scale,
+    sellers,
+    skus_of,
+    with_interval,
+)
 from market.ledger import ENTRY_TYPES
 
 if TYPE_CHECKING:
@@ -22,18 +36,45 @@ if TYPE_CHECKING:
 
     from experiments.api import Results
 
-__all__ = ["MONEY", "Drawing", "Weeks", "drawings", "flow_arm", "flow_in_words", "seed_range"]
+__all__ = [
+    "MONEY",
+    "Drawing",
+    "Weeks",
+    "drawing",
+    "drawings",
+    "effects_drawing",
+    "flow_arm",
+    "flow_in_words",
+    "seed_range",
+]
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure: name of its files, heading, what it shows (caption), what it says (for those who do not see it)."""
+    """A figure with its words; a notebook shows picture and caption.
+
+    Attributes:
+        name: of its files in ``figures/``.
+        title: its heading.
+        figure: of matplotlib, to change or save.
+        caption: what it shows, of which runs, and what its bands are.
+        alt: what it says, for those who do not see it.
+    """
 
     name: str
     title: str
     figure: Figure
     caption: str
     alt: str
+
+    def __repr__(self) -> str:
+        return f"{self.title}: {self.caption}"
+
+    def _repr_html_(self) -> str:
+        """Picture and caption, asked for by notebooks."""
+        picture = b64encode(plots.png(self.figure)).decode("ascii")
+        shown = f'<img src="data:image/png;base64,{picture}" alt="{escape(self.alt)}" style="max-width: 100%">'
+        return f"<figure>{shown}<figcaption>{escape(self.caption)}</figcaption></figure>"
 
 
 MONEY = "money_flow"
@@ -67,7 +108,7 @@ class Weeks:
     """
 
     def __init__(self, results: Results, numbers: Numbers) -> None:
-        self._results = results
+        self.results = results
         finished = results.runs.filter(pl.col("status") == "ok").select("id", "arm", "seed")
         known = set(finished["arm"])
         shown = [arm for arm in numbers.arms if arm in known]
@@ -80,7 +121,7 @@ class Weeks:
     @cached_property
     def _joined(self) -> pl.DataFrame:
         """Weekly measures with arm and seed."""
-        return self.runs.join(self._results.trend_week, left_on="id", right_on="run").rename({"arm": "line"})
+        return self.runs.join(self.results.trend_week, left_on="id", right_on="run").rename({"arm": "line"})
 
     def of(self, metric: str, key: str, panels: Sequence[str], arms: Sequence[str] = ()) -> pl.DataFrame:
         """``line``, ``panel``, ``week``, ``seed``, ``value`` of a metric; ``key`` is what the panels are of."""
@@ -116,13 +157,24 @@ def seed_range(seeds: Sequence[int]) -> str:
 def drawings(results: Results, numbers: Numbers) -> Iterator[Drawing]:
     """Every figure for which the results hold something, one at a time."""
     weeks = Weeks(results, numbers)
-    if not weeks.arms:
-        return
-    yield from _prices(weeks)
-    yield from _spread(weeks)
-    yield from _margins(weeks)
-    yield from _shares(weeks)
-    yield from _money(results, weeks)
+    if weeks.arms:
+        for make in _MAKERS.values():
+            yield from make(weeks)
+
+
+def drawing(results: Results, name: str) -> Drawing:
+    """One of them by its name.
+
+    Raises:
+        ScenarioError: no figure is called so, or the results hold nothing for it; one line.
+    """
+    weeks = Weeks(results, Numbers(results))
+    if name not in _MAKERS:
+        raise ScenarioError(f"figure {name!r}; allowed: {', '.join(_MAKERS)}{nearest(name, _MAKERS)}")
+    found = next(_MAKERS[name](weeks), None) if weeks.arms else None
+    if found is None:
+        raise ScenarioError(f"figure {name!r}: {results.out} holds nothing that it could show")
+    return found
 
 
 # ------------------------------------------------------------------------------------------------ prices
@@ -151,45 +203,48 @@ def _present(values: pl.DataFrame, panels: Sequence[str]) -> list[str]:
     return [panel for panel in panels if panel in set(values["panel"])]
 
 
-def _prices(weeks: Weeks) -> Iterator[Drawing]:
+def _price_paths(weeks: Weeks) -> Iterator[Drawing]:
     values = weeks.of("price_mean", "sku", weeks.skus)
-    skus = _present(values, weeks.skus)
-    if not skus:
-        return
-    of = " and ".join(skus)
-    yield Drawing(
-        "price_paths",
-        "Prices by arm",
-        plots.paths(values, weeks.arms, skus, _PRICE, weeks.level),
-        f"List prices of {of} by week and arm: {_band(weeks)}.{_below(weeks)} {_LIST}; scales differ. {weeks.source()}",
-        _ends(values, _PRICE, "USD per GPU-hour"),
-    )
-    yield Drawing(
-        "price_fans",
-        "Prices: how far luck moves them",
-        plots.fans(values, weeks.arms, skus, _PRICE),
-        f"List prices of {of}, an arm to a column: the median of the seeds, and where the middle 50 and 90 % of them "
-        f"lie: how far luck alone moves the price. {weeks.source()}",
-        _ends(values, _PRICE, "USD per GPU-hour", "median"),
-    )
-    yield from _price_differences(weeks, skus)
+    if skus := _present(values, weeks.skus):
+        yield Drawing(
+            "price_paths",
+            "Prices by arm",
+            plots.paths(values, weeks.arms, skus, _PRICE, weeks.level),
+            f"List prices of {' and '.join(skus)} by week and arm: {_band(weeks)}.{_below(weeks)} {_LIST}; scales "
+            f"differ. {weeks.source()}",
+            _ends(values, _PRICE, "USD per GPU-hour"),
+        )
 
 
-def _price_differences(weeks: Weeks, skus: Sequence[str]) -> Iterator[Drawing]:
+def _price_fans(weeks: Weeks) -> Iterator[Drawing]:
+    values = weeks.of("price_mean", "sku", weeks.skus)
+    if skus := _present(values, weeks.skus):
+        yield Drawing(
+            "price_fans",
+            "Prices: how far luck moves them",
+            plots.fans(values, weeks.arms, skus, _PRICE),
+            f"List prices of {' and '.join(skus)}, an arm to a column: the median of the seeds, and where the middle "
+            f"50 and 90 % of them lie: how far luck alone moves the price. {weeks.source()}",
+            _ends(values, _PRICE, "USD per GPU-hour", "median"),
+        )
+
+
+def _price_differences(weeks: Weeks) -> Iterator[Drawing]:
     if not weeks.contrasts:
         return
-    values = weeks.of("price_mean", "sku", skus, weeks.compared())
+    values = weeks.of("price_mean", "sku", weeks.skus, weeks.compared())
     triples = [(contrast.name, contrast.arm, contrast.base) for contrast in weeks.contrasts]
     paired = plots.seed_differences(values, triples)
-    yield Drawing(
-        "price_difference_fans",
-        "Prices: what each contrast does, seed by seed",
-        plots.fans(paired, [contrast.name for contrast in weeks.contrasts], skus, _PRICE, of_differences=True),
-        f"What each contrast does to list prices, seed by seed: {_defined(weeks.contrasts)}. The median of the paired "
-        "differences, and where the middle 50 and 90 % of them lie: the same luck in both arms, so what is left is the "
-        f"policy and what it sets in motion. From trend_week.parquet, {weeks.seeds()}.",
-        _ends(paired, _PRICE, "USD per GPU-hour", "median difference"),
-    )
+    if skus := _present(paired, weeks.skus):
+        yield Drawing(
+            "price_difference_fans",
+            "Prices: what each contrast does, seed by seed",
+            plots.fans(paired, [contrast.name for contrast in weeks.contrasts], skus, _PRICE, of_differences=True),
+            f"What each contrast does to list prices, seed by seed: {_defined(weeks.contrasts)}. The median of the "
+            "paired differences, and where the middle 50 and 90 % of them lie: the same luck in both arms, so what is "
+            f"left is the policy and what it sets in motion. From trend_week.parquet, {weeks.seeds()}.",
+            _ends(paired, _PRICE, "USD per GPU-hour", "median difference"),
+        )
 
 
 def _defined(contrasts: Sequence[Contrast]) -> str:
@@ -223,22 +278,20 @@ def _spread(weeks: Weeks) -> Iterator[Drawing]:
         )
 
 
-def _margins(weeks: Weeks) -> Iterator[Drawing]:
+def _margins(weeks: Weeks, metric: str) -> Iterator[Drawing]:
     in_title = dict(zip(TREND_CLASSES, map(sellers, TREND_CLASSES), strict=True))
-    for metric in ("ebitda_margin", "operating_margin"):
-        values = weeks.of(metric, "provider_class", TREND_CLASSES).with_columns(pl.col("panel").replace(in_title))
-        shown = _present(values, list(in_title.values()))
-        if shown:
-            axis = _PERCENT[metric]
-            name = axis.name.partition(",")[0]
-            yield Drawing(
-                metric,
-                f"{name[0].upper()}{name[1:]}",
-                plots.paths(values, weeks.arms, shown, axis, weeks.level),
-                f"{name[0].upper()}{name[1:]} by week and class of seller, from the sellers' books (outcome {metric}): "
-                f"{_band(weeks)}.{_below(weeks)} Scales differ. {weeks.source()}",
-                _ends(values, axis, "percent"),
-            )
+    values = weeks.of(metric, "provider_class", TREND_CLASSES).with_columns(pl.col("panel").replace(in_title))
+    if shown := _present(values, list(in_title.values())):
+        axis = _PERCENT[metric]
+        name = axis.name.partition(",")[0]
+        yield Drawing(
+            metric,
+            f"{name[0].upper()}{name[1:]}",
+            plots.paths(values, weeks.arms, shown, axis, weeks.level),
+            f"{name[0].upper()}{name[1:]} by week and class of seller, from the sellers' books (outcome {metric}): "
+            f"{_band(weeks)}.{_below(weeks)} Scales differ. {weeks.source()}",
+            _ends(values, axis, "percent"),
+        )
 
 
 def _shares(weeks: Weeks) -> Iterator[Drawing]:
@@ -282,9 +335,9 @@ def flow_arm(weeks: Weeks) -> str:
     return weeks.contrasts[0].arm if weeks.contrasts else weeks.arms[0]
 
 
-def _money(results: Results, weeks: Weeks) -> Iterator[Drawing]:
+def _money(weeks: Weeks) -> Iterator[Drawing]:
     arm = flow_arm(weeks)
-    flows = flow_in_words(results, arm)
+    flows = flow_in_words(weeks.results, arm)
     if flows.is_empty():
         return
     seeds = weeks.runs.filter(pl.col("arm") == arm)["seed"].sort().to_list()
@@ -302,3 +355,99 @@ def _money(results: Results, weeks: Weeks) -> Iterator[Drawing]:
         f"From flow_total.parquet, {seed_range(seeds)}.",
         f"A map of payers and payees. The largest flows in USD billion: {'; '.join(largest)}.",
     )
+
+
+# ------------------------------------------------------------------------------------------------ effects
+
+
+def _effects(weeks: Weeks) -> Iterator[Drawing]:
+    """Of the first outcome of each table of the screen."""
+    screens = weeks.results.plan.screens or DEFAULT_SCREENS
+    chosen = [(screen.metrics[0], Numbers(weeks.results, screen.window)) for screen in screens]
+    yield from _effects_of(weeks, chosen)
+
+
+def effects_drawing(results: Results, metrics: Sequence[str], window: Window) -> Drawing:
+    """What each contrast does to outcomes, with intervals.
+
+    Args:
+        results: of the experiment.
+        metrics: display names of outcomes.
+        window: the weeks.
+
+    Raises:
+        ScenarioError: see `experiments.api.Results.effects_figure`.
+    """
+    if window not in get_args(Window):
+        raise ScenarioError(
+            f"window {window!r}; allowed: {', '.join(get_args(Window))}{nearest(window, get_args(Window))}"
+        )
+    numbers = Numbers(results, window)
+    known = numbers.measured()
+    for metric in metrics:
+        if metric not in known:
+            raise ScenarioError(f"no outcome {metric!r} in these results{nearest(metric, known)}")
+    found = next(_effects_of(Weeks(results, numbers), [(metric, numbers) for metric in metrics]), None)
+    if found is None:
+        raise ScenarioError(
+            f"effects of {', '.join(metrics) or 'no outcome'}: {results.out} holds none; compare two arms"
+        )
+    return found
+
+
+def _effects_of(weeks: Weeks, chosen: Sequence[tuple[str, Numbers]]) -> Iterator[Drawing]:
+    """A drawing of the contrasts with a column of their own; none where nothing is compared."""
+    panels = {metric: _effect_rows(numbers, metric) for metric, numbers in chosen}
+    panels = {metric: panel for metric, panel in panels.items() if panel.rows.height}
+    if not panels:
+        return
+    numbers = chosen[0][1]
+    seeds = weeks.runs["seed"].n_unique()
+    windows = dict.fromkeys(f"{first} to {last}" for first, last in (found.weeks for _, found in chosen))
+    yield Drawing(
+        "effects",
+        "What each contrast does",
+        plots.dots(list(panels.values()), [contrast.name for contrast in numbers.contrasts], weeks.level, seeds),
+        f"Paired differences, seed by seed: {_defined(numbers.contrasts)}. Dots are means, bars "
+        f"{100 * weeks.level:g} % t intervals; where a bar crosses zero, luck can explain the difference. "
+        f"Weeks {listed(list(windows))}; scales differ. From effects.csv, {weeks.seeds()}.",
+        "; ".join(_effects_said(found, metric) for metric, found in chosen if metric in panels) + ".",
+    )
+
+
+def _effect_rows(numbers: Numbers, metric: str) -> plots.Dots:
+    """Effects of all contrasts on a metric, in the unit in which they are shown."""
+    found = [(contrast.name, numbers.effect(contrast.name, metric)) for contrast in numbers.contrasts]
+    rows = [(name, row) for name, row in found if row is not None and row["difference"] is not None]
+    factor, _, unit = (
+        scale(metric, rows[0][1]["unit"], [row["difference"] for _, row in rows]) if rows else (1.0, 0, "")
+    )
+    values = [(name, *(_times(row[key], factor) for key in ("difference", "low", "high"))) for name, row in rows]
+    named = f"{label(metric)}, {'points' if unit == '%' else unit}" if unit else label(metric)
+    return plots.Dots(pl.DataFrame(values, schema=plots.DOTS, orient="row"), named)
+
+
+def _times(value: float | None, factor: float) -> float | None:
+    return None if value is None else value * factor
+
+
+def _effects_said(numbers: Numbers, metric: str) -> str:
+    rows = [(contrast.name, numbers.effect(contrast.name, metric)) for contrast in numbers.contrasts]
+    known = [(name, row) for name, row in rows if row is not None and row["difference"] is not None]
+    factor, decimals, unit = scale(metric, known[0][1]["unit"], [row["difference"] for _, row in known])
+    said = [f"{name} {with_interval(row, factor, decimals)}" for name, row in known]
+    return f"{label(metric)} in {'points' if unit == '%' else unit or 'its unit'}: {', '.join(said)}"
+
+
+_MAKERS: dict[str, Callable[[Weeks], Iterator[Drawing]]] = {
+    "price_paths": _price_paths,
+    "price_fans": _price_fans,
+    "price_difference_fans": _price_differences,
+    "dispersion": _spread,
+    "ebitda_margin": partial(_margins, metric="ebitda_margin"),
+    "operating_margin": partial(_margins, metric="operating_margin"),
+    "amd_share": _shares,
+    "effects": _effects,
+    MONEY: _money,
+}
+"""What draws each figure, in the order of the report; it gives none where there is nothing to show."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -21,7 +22,21 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-__all__ = ["MOST_ARMS", "Axis", "fans", "intervals", "money_flow", "paths", "quantiles", "save", "seed_differences"]
+__all__ = [
+    "DOTS",
+    "MOST_ARMS",
+    "Axis",
+    "Dots",
+    "dots",
+    "fans",
+    "intervals",
+    "money_flow",
+    "paths",
+    "png",
+    "quantiles",
+    "save",
+    "seed_differences",
+]
 
 COLOURS = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7")  # Okabe and Ito (2008)
 DASHES = ("-", (0, (5, 2)), "-.", ":", (0, (3, 1, 1, 1)))
@@ -269,6 +284,61 @@ def _plain(text: str, width: int) -> str:
     return "\n".join(lines).replace("$", r"\$")
 
 
+# ------------------------------------------------------------------------------------------------ effects
+
+DOTS = {"line": pl.String(), "middle": pl.Float64(), "low": pl.Float64(), "high": pl.Float64()}
+"""Columns of a panel of dots: a row of it, its mean and its interval (null where there is none)."""
+
+_DOT_INCHES = 0.34
+
+
+class Dots(NamedTuple):
+    """A panel of dots: a table with the columns of `DOTS`, and the name of the axis with its unit."""
+
+    rows: pl.DataFrame
+    name: str
+
+
+def dots(panels: Sequence[Dots], lines: Sequence[str], level: float, seeds: int) -> Figure:
+    """Means with their intervals, a row to a line, a column to a panel; zero is marked.
+
+    Args:
+        panels: from left to right.
+        lines: rows from top to bottom.
+        level: of the intervals.
+        seeds: number of seeds behind them.
+    """
+    from matplotlib.figure import Figure
+
+    width, height = max(_WIDTH_INCHES, 2.4 * len(panels) + 2.0), _DOT_INCHES * max(3, len(lines)) + 1.3
+    figure = Figure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
+    for panel, content in zip(axes, panels, strict=True):
+        _dots_panel(panel, content, lines)
+    axes[0].set_yticks(range(len(lines)), [_plain(line, 34) for line in lines], fontsize="small")
+    axes[0].set_ylim(len(lines) - 0.5, -0.5)  # first line on top
+    bars = (
+        f"{seeds} seeds; dot: mean of the paired differences; bar, in place of a band: its {100 * level:g} % t interval"
+    )
+    figure.supxlabel(
+        _plain(bars if seeds > 1 else "One seed: no interval and so no bar or band.", 130), fontsize="small"
+    )
+    return figure
+
+
+def _dots_panel(panel: Axes, content: Dots, lines: Sequence[str]) -> None:
+    rows = content.rows.with_columns(at=pl.col("line").replace_strict(lines, range(len(lines))).cast(pl.Float64))
+    panel.axvline(0.0, color="#555555", linewidth=0.8)
+    panel.hlines(rows["at"].to_numpy(), _numbers(rows, "low"), _numbers(rows, "high"), color=COLOURS[1], linewidth=2.0)
+    panel.plot(_numbers(rows, "middle"), rows["at"].to_numpy(), "o", color=COLOURS[1], markersize=5)
+    panel.set_xlabel(_plain(content.name, 30), fontsize="small")
+    panel.locator_params(axis="x", nbins=4)
+    panel.tick_params(labelsize="small")
+    panel.margins(x=0.1)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.grid(axis="x", alpha=0.3)
+
+
 # ------------------------------------------------------------------------------------------------ money
 
 
@@ -361,6 +431,16 @@ def _largest(panel: Axes, flows: pl.DataFrame) -> None:
 
 
 # ------------------------------------------------------------------------------------------------ files
+
+
+def png(figure: Figure) -> bytes:
+    """A figure as PNG."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    FigureCanvasAgg(figure)
+    written = BytesIO()
+    figure.savefig(written, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": None})
+    return written.getvalue()
 
 
 def save(figure: Figure, folder: Path, name: str) -> list[Path]:

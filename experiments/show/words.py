@@ -37,6 +37,7 @@ __all__ = [
     "range_sentence",
     "riders",
     "says",
+    "scale",
     "sellers",
     "sentence",
     "skus_of",
@@ -202,11 +203,15 @@ class Numbers:
         """Row of the effects."""
         return self._effects.get((contrast, metric))
 
+    def measured(self) -> list[str]:
+        """Display names of what was measured in these weeks."""
+        return list(dict.fromkeys(metric for _, metric in self._summary))
+
 
 # ------------------------------------------------------------------------------------------------ numbers in words
 
 
-def _scale(metric: str, unit: str, sizes: Sequence[float]) -> tuple[float, int, str]:
+def scale(metric: str, unit: str, sizes: Sequence[float]) -> tuple[float, int, str]:
     """Factor, decimals and unit in which numbers are shown: shares and margins in percent, large sums in millions."""
     if unit == "1":
         is_share = any(word in metric for word in ("share", "margin", "fill", "utilisation"))
@@ -277,7 +282,7 @@ def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
     if row is None or row["difference"] is None:
         reason = row["reason"] if row is not None else "not measured"
         return f"The {noun(contrast)} on {name} is undefined: {reason}."
-    factor, decimals, unit = _scale(metric, row["unit"], [row["difference"]])
+    factor, decimals, unit = scale(metric, row["unit"], [row["difference"]])
     found = _in_unit(with_interval(row, factor, decimals), unit)
     if row["low"] is None:
         return f"The {noun(contrast)} on {name} is {found}; an interval needs two seeds or more."
@@ -296,7 +301,7 @@ def level_sentence(numbers: Numbers, arm: str, metric: str) -> str:
     head = f"{name[0].upper()}{name[1:]} in {arm}"
     if row is None or row["mean"] is None:
         return f"{head} is undefined: {row['reason'] if row is not None else 'not measured'}."
-    factor, decimals, unit = _scale(metric, row["unit"], [row["mean"]])
+    factor, decimals, unit = scale(metric, row["unit"], [row["mean"]])
     found = number(row["mean"] * factor, decimals)
     if row["low"] is None:
         return f"{head} is {found} {unit}".rstrip() + "; an interval needs two seeds or more."
@@ -325,7 +330,7 @@ def carried(numbers: Numbers, contrast: Contrast, metric: str) -> Carried | None
     row, without = numbers.effect(contrast.name, metric), numbers.effect(contrast.without, metric)
     if row is None or without is None or row["difference"] is None or without["difference"] is None:
         return None
-    factor, decimals, unit = _scale(metric, row["unit"], [row["difference"]])
+    factor, decimals, unit = scale(metric, row["unit"], [row["difference"]])
     whole, bare = (_in_unit(with_interval(entry, factor, decimals), unit) for entry in (row, without))
     difference = row["difference"]
     share = f"{number(100 * (difference - without['difference']) / difference, 0)} %" if difference else ""
@@ -415,7 +420,7 @@ def cells(numbers: Numbers, metric: str, between: str = " ") -> Iterator[str]:
     means = [numbers.mean(arm, metric) for arm in numbers.arms]
     known = [row for row in means if row is not None]
     unit = known[0]["unit"] if known else ""
-    factor, decimals, shown = _scale(metric, unit, [row["mean"] for row in known if row["mean"] is not None])
+    factor, decimals, shown = scale(metric, unit, [row["mean"] for row in known if row["mean"] is not None])
     yield label(metric) + (f", {shown}" if shown else "")
     for row in means:
         yield "-" if row is None or row["mean"] is None else number(row["mean"] * factor, decimals)

@@ -333,3 +333,29 @@ def test_a_script_without_a_main_guard_runs_with_two_workers(in_folder):
         [sys.executable, "mine.py"], capture_output=True, text=True, timeout=300, check=False, env=environment
     )
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+
+
+# ------------------------------------------------------------------------------------------------ several variants
+
+
+def test_several_scenarios_are_each_compared_with_the_first(quick):
+    base = Scenario.load()
+    caps = [base.with_({"developer_cloud.cap_gpus": cap, "name": f"cap {cap}"}) for cap in (0, 500)]
+    results = compare(base, *caps, **quick)
+    assert [arm.name for arm in results.plan.arms] == ["baseline-2025", "cap 0", "cap 500"]
+    assert [(c.name, c.arm, c.base) for c in results.plan.contrasts] == [
+        ("cap 0", "cap 0", "baseline-2025"),
+        ("cap 500", "cap 500", "baseline-2025"),
+    ]
+    one = compare(base, caps[0], **quick)
+    keys = ["metric", "sku", "difference", "low", "high"]
+    several = results.effects.filter(pl.col("contrast") == "cap 0").select(keys)
+    assert several.equals(one.effects.filter(pl.col("contrast") == "effect").select(keys))
+
+
+def test_scenarios_of_one_name_cannot_be_told_apart(quick):
+    base = Scenario.load()
+    with pytest.raises(ScenarioError, match=r"two scenarios are called 'mine'; .*mine\+name="):
+        compare(base, *(base.with_({"developer_cloud.cap_gpus": cap, "name": "mine"}) for cap in (0, 500)), **quick)
+    with pytest.raises(ScenarioError, match="nothing to compare with"):
+        compare(base, **quick)

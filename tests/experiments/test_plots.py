@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from base64 import b64decode
 from itertools import pairwise
 
 import polars as pl
 import pytest
 from scipy import stats as scipy_stats
 
-from experiments import Scenario, api
+from experiments import Scenario, ScenarioError, api
 from experiments.engine.plan import Arm, Contrast, Screen, make_plan
 from experiments.show import plots
 from experiments.show.figures import Drawing, drawings
@@ -90,6 +91,57 @@ def test_a_figure_is_the_same_bytes_each_time(tmp_path):
         plots.save(plots.paths(prices(), ["none", "offer"], ["H100"], AXIS, 0.95), tmp_path, name)
     for kind in ("png", "svg"):
         assert (tmp_path / f"a.{kind}").read_bytes() == (tmp_path / f"b.{kind}").read_bytes()
+
+
+# ------------------------------------------------------------------------------------------------ one by one
+
+
+@pytest.fixture(scope="module")
+def compared(faked_results) -> api.Results:
+    """Three arms of three seeds: two contrasts."""
+    return faked_results(_plan(["none", "small", "large"], 3))
+
+
+def test_a_figure_is_had_by_the_name_of_its_file_and_is_that_of_the_report(compared):
+    for drawing in drawings(compared, Numbers(compared)):
+        asked = compared.figure(drawing.name)
+        assert (asked.name, asked.caption, asked.alt) == (drawing.name, drawing.caption, drawing.alt)
+
+
+def test_a_figure_that_is_not_there_is_refused_with_the_names_there_are(compared):
+    with pytest.raises(ScenarioError, match=r"'price_pths'; allowed: price_paths, .*nearest: price_paths"):
+        compared.figure("price_pths")
+    with pytest.raises(ScenarioError, match="holds nothing that it could show"):
+        compared.figure("dispersion")  # the small simulation has prices alone
+
+
+def test_a_notebook_shows_picture_and_caption_and_none_of_it_is_markup():
+    drawing = Drawing("x", "X", plots.paths(prices(), ["none"], ["H100"], AXIS, 0.9), "a < b", 'say "x"')
+    page = drawing._repr_html_()
+    assert 'alt="say &quot;x&quot;"' in page
+    assert "<figcaption>a &lt; b</figcaption>" in page
+    picture = b64decode(re.search(r"base64,([^\"]+)", page)[1])
+    assert picture.startswith(b"\x89PNG")
+    assert repr(drawing) == "X: a < b"
+
+
+def test_dots_and_bars_are_the_effects_of_the_table(compared):
+    figure = compared.effects_figure("price_mean[H100]").figure
+    rows = compared.effects.filter(pl.col("metric") == "price_mean", pl.col("sku") == "H100")
+    (panel,) = figure.axes
+    assert panel.lines[-1].get_xdata().tolist() == rows["difference"].to_list()
+    bars = [segment[:, 0].tolist() for segment in panel.collections[0].get_segments()]
+    assert bars == [list(bounds) for bounds in rows.select("low", "high").rows()]
+    assert [tick.get_text().replace("\n", " ") for tick in panel.get_yticklabels()] == rows["contrast"].to_list()
+
+
+def test_effects_of_what_was_not_measured_are_refused_with_the_nearest_name(compared):
+    with pytest.raises(ScenarioError, match=r"no outcome 'price_mean\[H10\]'.*nearest: price_mean\[H100\]"):
+        compared.effects_figure("price_mean[H10]")
+    with pytest.raises(ScenarioError, match="window 'year'; allowed: year one, last half-year, whole run"):
+        compared.effects_figure("price_mean[H100]", window="year")
+    with pytest.raises(ScenarioError, match="holds none"):
+        compared.effects_figure()
 
 
 # ------------------------------------------------------------------------------------------------ can it be read

@@ -189,7 +189,7 @@ def test_the_markdown_says_the_same_as_the_page(results, page):
     anchors = re.findall(r'^<a id="(\w+)"></a>$', text, re.MULTILINE)
     assert anchors == [name for name in page.sections if name] == SECTIONS
     pictures = re.findall(r"!\[.+\]\((figures/\w+\.png)\)", text)
-    assert len(pictures) == len(page.images) == 8
+    assert len(pictures) == len(page.images) == 9
     assert all((results.out / picture).is_file() for picture in pictures)
 
 
