@@ -173,6 +173,16 @@ class Results:
 
         return drawing(self, name)
 
+    def effects_table(self, *metrics: str, window: Window = "year one") -> pl.DataFrame:
+        """What each contrast does to the outcomes named, as numbers in the unit of the row (no percent).
+
+        Columns: ``metric``, ``unit``, ``contrast``, ``difference``, ``low``, ``high``, ``pairs`` (seeds with a value in
+        both arms), ``reason`` (why there is none). Arguments and errors as in `effects_figure`.
+        """
+        from experiments.show.figures import effects_rows
+
+        return effects_rows(self, metrics, window)
+
     def effects_figure(self, *metrics: str, window: Window = "year one") -> Drawing:
         """What each contrast does to the outcomes named, with intervals: a column to an outcome, a row to a contrast.
 
@@ -226,7 +236,7 @@ def experiment(
         seed: the first of them.
         weeks: length of each run.
         uncertainty: number of outer draws of the uncertain parameters; each effect then has a range over them.
-        options: see `carry_out`: ``out``, ``workers``, ``tables``, ``progress``, ``notice``, ``command``.
+        options: see `carry_out`: ``out``, ``root``, ``workers``, ``tables``, ``progress``, ``notice``, ``command``.
 
     Raises:
         ScenarioError: bad input, in one line; nothing is run or written.
@@ -321,15 +331,16 @@ def _variant_name(base: Scenario, variant: Scenario) -> str:
 # ------------------------------------------------------------------------------------------------ the common road
 
 
-def default_out(plan: Plan, *, usual: bool) -> Path:
-    """``out/NAME`` for a built-in experiment as it stands; a changed one has a folder of its own beside it."""
-    return Path("out") / (plan.name if usual else f"{plan.name}-{plan.digest()[:8]}")
+def default_out(plan: Plan, *, usual: bool, root: str | Path = "out") -> Path:
+    """``ROOT/NAME`` for a built-in experiment as it stands; a changed one has a folder of its own beside it."""
+    return Path(root) / (plan.name if usual else f"{plan.name}-{plan.digest()[:8]}")
 
 
 def carry_out(
     plan: Plan,
     *,
     out: str | Path | None = None,
+    root: str | Path = "out",
     workers: int | None = None,
     tables: Sequence[str] = DEFAULT_TABLES,
     progress: Progress | None = None,
@@ -341,7 +352,8 @@ def carry_out(
 
     Args:
         plan: what to run.
-        out: folder of the results; default `default_out`.
+        out: folder of the results; default: one named after the plan in ``root``, so that equal plans share theirs.
+        root: folder of such folders.
         workers: processes; default one per core.
         tables: recorded tables to keep besides the outcomes.
         progress: told how many runs are done, of how many.
@@ -353,7 +365,7 @@ def carry_out(
         ScenarioError: the folder cannot be used.
         StoreError: writing failed on the way; what is finished is kept.
     """
-    folder = Path(out) if out is not None else default_out(plan, usual=usual)
+    folder = Path(out) if out is not None else default_out(plan, usual=usual, root=root)
     store = Store(folder, plan, measured.OUTCOME_SCHEMA, tables)
     start, clock = datetime.now(UTC), time.perf_counter()
     with store.open():

@@ -14,6 +14,7 @@ import polars as pl
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.engine.plan import Contrast, Window
 from experiments.measure.outcomes import HEADLINE
+from experiments.measure.stats import EFFECTS_SCHEMA
 from experiments.measure.weekly import TREND_CLASSES
 from experiments.show import plots
 from experiments.show.plots import MOST_ARMS, Axis
@@ -43,6 +44,7 @@ __all__ = [
     "drawing",
     "drawings",
     "effects_drawing",
+    "effects_rows",
     "flow_arm",
     "flow_in_words",
     "seed_range",
@@ -82,6 +84,7 @@ MONEY = "money_flow"
 
 _PRICE = Axis("list price,\nUSD per GPU-hour", "USD per GPU-hour")
 _CV = Axis("spread of list prices,\ncoefficient of variation", "coefficient of variation")
+_FAILED = Axis("failed so far,\nsellers", "sellers")
 _PERCENT = {
     "ebitda_margin": Axis("EBITDA margin, %", "points", 100.0),
     "operating_margin": Axis("operating margin, %", "points", 100.0),
@@ -314,6 +317,23 @@ def _shares(weeks: Weeks) -> Iterator[Drawing]:
         )
 
 
+def _failures(weeks: Weeks) -> Iterator[Drawing]:
+    in_title = dict(zip(TREND_CLASSES, map(sellers, TREND_CLASSES), strict=True))
+    values = weeks.of("defaults_to_date", "provider_class", TREND_CLASSES)
+    failed = set(values.filter(pl.col("value") > 0)["panel"])
+    shown = [name for name in in_title if name in failed]
+    if shown:
+        values = values.with_columns(pl.col("panel").replace(in_title))
+        yield Drawing(
+            "failures",
+            "Sellers that have failed",
+            plots.paths(values, weeks.arms, [in_title[name] for name in shown], _FAILED, weeks.level),
+            f"Sellers that have failed by week and class (outcome defaults, counted from the opening): {_band(weeks)}."
+            f"{_below(weeks)} A class without a failure is left out; scales differ. {weeks.source()}",
+            _ends(values.filter(pl.col("panel").is_in([in_title[name] for name in shown])), _FAILED, "sellers"),
+        )
+
+
 def flow_in_words(results: Results, arm: str) -> pl.DataFrame:
     """Flow of money in an arm, mean over seeds: ``payer``, ``payee``, ``meaning``, ``usd_bn``, largest first."""
     runs = results.runs.filter(pl.col("status") == "ok", pl.col("arm") == arm)
@@ -378,21 +398,39 @@ def effects_drawing(results: Results, metrics: Sequence[str], window: Window) ->
     Raises:
         ScenarioError: see `experiments.api.Results.effects_figure`.
     """
-    if window not in get_args(Window):
-        raise ScenarioError(
-            f"window {window!r}; allowed: {', '.join(get_args(Window))}{nearest(window, get_args(Window))}"
-        )
-    numbers = Numbers(results, window)
-    known = numbers.measured()
-    for metric in metrics:
-        if metric not in known:
-            raise ScenarioError(f"no outcome {metric!r} in these results{nearest(metric, known)}")
+    numbers = _measured(results, metrics, window)
     found = next(_effects_of(Weeks(results, numbers), [(metric, numbers) for metric in metrics]), None)
     if found is None:
         raise ScenarioError(
             f"effects of {', '.join(metrics) or 'no outcome'}: {results.out} holds none; compare two arms"
         )
     return found
+
+
+def effects_rows(results: Results, metrics: Sequence[str], window: Window) -> pl.DataFrame:
+    """A row to an outcome and contrast; arguments and errors as in `effects_drawing`."""
+    numbers = _measured(results, metrics, window)
+    columns = ["metric", "unit", "contrast", "difference", "low", "high", "pairs", "reason"]
+    rows = [
+        {**row, "metric": metric}
+        for metric in metrics
+        for contrast in numbers.contrasts
+        if (row := numbers.effect(contrast.name, metric))
+    ]
+    return pl.DataFrame(rows, schema={name: EFFECTS_SCHEMA[name] for name in columns})
+
+
+def _measured(results: Results, metrics: Sequence[str], window: Window) -> Numbers:
+    """The numbers of a window, once all outcomes asked for are among them."""
+    windows = get_args(Window)
+    if window not in windows:
+        raise ScenarioError(f"window {window!r}; allowed: {', '.join(windows)}{nearest(window, windows)}")
+    numbers = Numbers(results, window)
+    known = numbers.measured()
+    for metric in metrics:
+        if metric not in known:
+            raise ScenarioError(f"no outcome {metric!r} in these results{nearest(metric, known)}")
+    return numbers
 
 
 def _effects_of(weeks: Weeks, chosen: Sequence[tuple[str, Numbers]]) -> Iterator[Drawing]:
@@ -446,6 +484,7 @@ _MAKERS: dict[str, Callable[[Weeks], Iterator[Drawing]]] = {
     "dispersion": _spread,
     "ebitda_margin": partial(_margins, metric="ebitda_margin"),
     "operating_margin": partial(_margins, metric="operating_margin"),
+    "failures": _failures,
     "amd_share": _shares,
     "effects": _effects,
     MONEY: _money,

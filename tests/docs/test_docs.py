@@ -19,12 +19,14 @@ import pytest
 
 from agents.rules import pricing
 from experiments.cli import main
+from experiments.design import design_names
+from experiments.show import report
 from market.parameters import parameter_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
-HOW_TOS = sorted((DOCS / "how-to").glob("*.md"))
+HOW_TOS = [*sorted((DOCS / "how-to").glob("*.md")), DOCS / "tutorial.md"]
 QUESTIONS = ("developer-cloud", "lepton", "leaseback", "capacity")
 _BLOCK = re.compile(r'^```(\w+)(?: title="([^"]+)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
 
@@ -64,11 +66,21 @@ def _steps(block: Block) -> Iterator[tuple[list[str], list[str]]]:
             expected.append(line)
 
 
+_RUNNING = ("experiment", "run", "compare")
+_SHORTER = shlex.split("--weeks 4 --seeds 2 --set tenants.rows=300 --workers 1 --quiet")
+
+
+def _shorter(arguments: list[str]) -> list[str]:
+    """A command that runs the market, with fewer weeks, seeds and tenants, unless it is small already."""
+    is_small = arguments[0] not in _RUNNING or "--workers" in arguments
+    return arguments if is_small else [*arguments, *_SHORTER]
+
+
 def _carry_out(arguments: list[str], expected: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """Run a command: each expected line (``*`` is anything) is printed, and it fails only where that is said."""
     assert arguments[0] == "neocloud", f"only neocloud commands are shown: {arguments}"
     capsys.readouterr()
-    code = main(arguments[1:])
+    code = main(_shorter(arguments[1:]))
     printed = capsys.readouterr()
     lines = (printed.out + printed.err).splitlines()
     fails = any(line.startswith("Error:") for line in expected)
@@ -77,6 +89,14 @@ def _carry_out(arguments: list[str], expected: list[str], capsys: pytest.Capture
         assert any(fnmatchcase(line.rstrip(), pattern) for line in lines), f"{arguments} does not print {pattern!r}"
 
 
+@pytest.fixture
+def figures_where_read(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are drawn where a page is about them: they take longer than everything else together."""
+    if page.stem != "read-a-report":
+        monkeypatch.setattr(report, "drawings", lambda results, numbers: iter(()))
+
+
+@pytest.mark.usefixtures("figures_where_read")
 @pytest.mark.parametrize("page", HOW_TOS, ids=lambda page: page.stem)
 def test_a_how_to_works_from_top_to_bottom(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -102,8 +122,44 @@ def test_a_how_to_works_from_top_to_bottom(
 
 def test_the_promised_how_tos_are_there() -> None:
     wanted = {"add-a-chip", "add-a-seller", "write-a-pricing-rule", "bring-your-own-fleet", "write-a-scenario"}
-    wanted |= {"know-your-costs"}
+    wanted |= {"know-your-costs", "tutorial"}
     assert wanted <= {page.stem for page in HOW_TOS}
+
+
+def _questions() -> list[tuple[str, str, Path]]:
+    """Rows of the table of questions: question, command, page."""
+    part = (DOCS / "index.md").read_text(encoding="utf-8").partition("## Questions")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| `([^|]+)` \| \[[^\]]+\]\(([\w/-]+\.md)[#\w-]*\) \|$", part, re.MULTILINE)
+    assert len(rows) == part.count("\n| ") - 1, "a row is not of the form question, command, page"
+    return [(question, command, DOCS / page) for question, command, page in rows]
+
+
+def test_every_question_has_a_command_that_its_page_carries_out() -> None:
+    for question, command, page in _questions():
+        assert question.endswith("?")
+        shown = [line for block in _blocks(page) if block.language == "console" for line in block.text.splitlines()]
+        assert any(line.startswith(f"$ {command}") for line in shown), f"{_name(page)} does not show {command}"
+
+
+def test_every_built_in_experiment_is_the_command_of_a_page() -> None:
+    texts = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    assert [name for name in design_names() if f"neocloud experiment {name}" not in texts] == ["developer-cloud"]
+    assert "neocloud experiment`" in texts
+
+
+def test_a_page_of_a_question_says_how_to_read_it_and_what_it_cannot_say() -> None:
+    pages = {page for _, _, page in _questions()} - {DOCS / "how-to" / "know-your-costs.md"}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        assert re.search(r"^## (How to read it|Are the seeds enough\?)$", text, re.MULTILINE), _name(page)
+        assert "\n## What it cannot say\n" in text, _name(page)
+
+
+def test_the_tutorial_installs_as_the_readme_does() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    install = "python3 -m venv .venv && .venv/bin/pip install -q -e . && "
+    assert install in readme
+    assert install in (DOCS / "tutorial.md").read_text(encoding="utf-8")
 
 
 # ------------------------------------------------------------------------------------------------ generated pages

@@ -135,6 +135,15 @@ def test_dots_and_bars_are_the_effects_of_the_table(compared):
     assert [tick.get_text().replace("\n", " ") for tick in panel.get_yticklabels()] == rows["contrast"].to_list()
 
 
+def test_the_table_of_effects_holds_what_the_figure_shows_and_says_why_a_row_is_empty(compared):
+    table = compared.effects_table("price_mean[H100]", "half_life[H100]")
+    rows = compared.effects.filter(pl.col("metric").is_in(["price_mean", "half_life"]), pl.col("sku") == "H100")
+    assert table["contrast"].to_list() == ["effect of small", "effect of large"] * 2
+    assert table["low"].head(2).to_list() == rows.filter(metric="price_mean")["low"].to_list()
+    assert table["reason"].tail(2).to_list() == rows.filter(metric="half_life")["reason"].to_list()
+    assert table["reason"].null_count() == 2
+
+
 def test_effects_of_what_was_not_measured_are_refused_with_the_nearest_name(compared):
     with pytest.raises(ScenarioError, match=r"no outcome 'price_mean\[H10\]'.*nearest: price_mean\[H100\]"):
         compared.effects_figure("price_mean[H10]")
@@ -203,7 +212,7 @@ def test_a_dollar_sign_is_never_mathematics(drawn):
 def test_every_figure_says_unit_seeds_and_what_its_band_is(drawn):
     for drawing in drawn:
         said = " ".join(text for text, _ in texts(drawing.figure)).replace("\n", " ")
-        assert re.search(r"USD|%|coefficient", said), drawing.name
+        assert re.search(r"USD|%|coefficient|sellers", said), drawing.name
         assert re.search(r"\d+ seeds|one seed|One seed", said), drawing.name
         assert re.search(r"band", said), drawing.name
         assert re.search(r"seeds? \d", drawing.caption), drawing.name
