@@ -24,6 +24,12 @@ def test_the_two_commands_stand_there():
     assert f"    {install} '.[test]' && .venv/bin/pytest\n" in README
 
 
+def test_its_links_lead_to_files_of_the_project():
+    links = [link.partition("#")[0] for link in re.findall(r"\]\(([^)\s]+)\)", README) if "://" not in link]
+    assert len(links) > 6
+    assert [link for link in links if not (Path(__file__).parents[2] / link).is_file()] == []
+
+
 def test_its_python_runs(fake_market, no_figures, in_folder, capsys):
     (code,) = blocks("python")
     exec(compile(code, "README.md", "exec"), {})
