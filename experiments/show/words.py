@@ -253,7 +253,7 @@ def range_sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
     row = numbers.effect(contrast.name, metric)
     if row is None or row.get("range_low") is None:
         return ""
-    factor, decimals, unit = _scale(metric, row["unit"], [row["range_low"], row["range_high"]])
+    factor, decimals, unit = scale(metric, row["unit"], [row["range_low"], row["range_high"]])
     low, high = (number(row[end] * factor, decimals) for end in ("range_low", "range_high"))
     return f"over {row['draws']} draws of the uncertain parameters it ranges {_in_unit(f'from {low} to {high}', unit)}"
 
