@@ -233,6 +233,8 @@ class MarketModel(mesa.Model):
     def _populate(self, population: Population) -> None:
         """Build agents and sort them by role."""
         members: list[Any] = [build(self) for build in population.agents]
+        # Mesa 3.3 counts agents in a table that keeps every model alive: a sweep would grow by each run it has done.
+        getattr(mesa.Agent, "_ids", {}).pop(self, None)
         rows = {name: row for row, name in enumerate(self.suppliers.names)}
         self.sellers = sorted(
             ((rows[agent.name], agent) for agent in members if agent.role == "seller"), key=lambda pair: pair[0]
