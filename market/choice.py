@@ -19,7 +19,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from market.arrays import Floats, Ints
+from market.arrays import Floats, Ints, totals
+from market.nests import Nests, nested_log_sum, nested_probabilities, vendor_shock
 from market.parameters import Parameters, parameter
 from market.randomness import Purpose, gumbel, pair_key, uniform
 from market.suppliers import DESK, Suppliers
@@ -34,6 +35,7 @@ __all__ = [
     "choice_probabilities",
     "expected_demand",
     "known_suppliers",
+    "log_sums",
     "outside_utility",
     "rank_offers",
     "search_order",
@@ -65,6 +67,7 @@ class ChoiceParameters(Parameters):
     all_sellers_known: bool = parameter("choice.all_sellers_known")
     outside_option: bool = parameter("choice.outside_option")
     gumbel_scale: float = parameter("choice.gumbel_scale")
+    vendor_correlation: float = parameter("choice.vendor_correlation")
     pool_switching_factor: float = parameter("choice.pool_switching_factor")
     pool_user_switching_factor: float = parameter("choice.pool_user_switching_factor")
     pool_user_forgets: float = parameter("choice.pool_user_forgets")
@@ -96,7 +99,7 @@ class Market:
         throughput: H100-equivalents of a GPU, ``(segments, skus)``.
         lock_left: Part of the opening lock-in that remains, by segment ``(segments,)``: (1 - m) / (1 - m_0).
         size_gpus: GPUs that count for the size variable, ``(suppliers, skus)``.
-        value_usd: Value of an offer under linear utility, USD per H100e-hour, ``(suppliers,)``.
+        value_usd: Value of an offer under linear utility, USD per H100e-hour, ``(suppliers, skus)``.
         taste_scale: Scale of the fixed taste for a seller.
         pool: Supplier row of the pool, -1 without.
         identity_erosion: Part of a seller's quality that pool users do not pay for.
@@ -192,7 +195,7 @@ def systematic_utility(
     home = parameters.home_advantage * (tenants.home[tenant] == supplier)
 
     burden = lock + switch - quality - home
-    worth = -np.log(effective) if parameters.utility == "log" else market.value_usd[supplier] - effective
+    worth = -np.log(effective) if parameters.utility == "log" else market.value_usd[supplier, sku] - effective
     size = parameters.size_pull * np.log(np.maximum(market.size_gpus[supplier, sku], 50.0) / 1000.0)
     size[at_pool] = 0.0
     utility = tenants.sensitivity[tenant] * (worth - burden) + size
@@ -211,15 +214,28 @@ def outside_utility(tenants: Tenants, rows: Ints, parameters: ChoiceParameters) 
 
 
 def weekly_shocks(
-    tenants: Tenants, rows: Ints, pairs: Pairs, market: Market, seed: int, week: int, sku_keys: NDArray[np.uint64]
+    tenants: Tenants,
+    rows: Ints,
+    pairs: Pairs,
+    market: Market,
+    seed: int,
+    week: int,
+    sku_keys: NDArray[np.uint64],
+    vendor_correlation: float = 0.0,
 ) -> tuple[Floats, Floats]:
     """Gumbel shocks of the week for pairs ``(pairs,)`` and for buying nothing ``(rows,)``.
 
-    They are keyed by tenant, seller and SKU, so that one price or one more seller moves nobody else's luck.
+    They are keyed by tenant, seller and SKU, so that one price or one more seller moves nobody else's luck. Where
+    tastes correlate within a vendor a part is keyed by tenant and vendor (`market.nests`).
     """
     supplier, sku = np.divmod(pairs.lot, market.price_usd.shape[1])
     offer_key = pair_key(market.suppliers.key[:, None], sku_keys[None, :])[supplier, sku]
     inside = gumbel(seed, Purpose.GUMBEL, week, tenants.key[pairs.tenant], offer_key)
+    if vendor_correlation:
+        shared = vendor_shock(seed, week, tenants.key[rows][:, None], np.arange(2)[None, :], vendor_correlation)
+        inside = (
+            shared[pairs.position, market.sku_vendor_is_amd[sku].astype(np.int64)] + (1.0 - vendor_correlation) * inside
+        )
     return inside, gumbel(seed, Purpose.OUTSIDE, week, tenants.key[rows])
 
 
@@ -248,8 +264,26 @@ def rank_offers(
     return np.take_along_axis(lots, order, axis=1)
 
 
-def choice_probabilities(utility: Floats, outside: Floats) -> Floats:
-    """Logit probabilities ``(tenants, offers)``; offers at -inf are not available."""
+def log_sums(pairs: Pairs, gain: Floats, rows: int, market: Market, vendor_correlation: float) -> Floats:
+    """Log-sum of pairs by tenant ``(rows,)``: expected best utility over buying nothing, in units of the shock.
+
+    Args:
+        pairs: Tenant × lot pairs.
+        gain: Utility over that of buying nothing, in units of the shock, ``(pairs,)``.
+        rows: Number of tenants.
+        market: The market they face.
+        vendor_correlation: Correlation of tastes within a vendor.
+    """
+    if not vendor_correlation:
+        return np.asarray(np.log1p(totals(pairs.position, np.exp(gain), rows)))
+    vendor = market.sku_vendor_is_amd[pairs.lot % market.price_usd.shape[1]].astype(np.int64)
+    return nested_log_sum(pairs.position, gain, rows, Nests(vendor, vendor_correlation))
+
+
+def choice_probabilities(utility: Floats, outside: Floats, nests: Nests | None = None) -> Floats:
+    """Logit probabilities ``(tenants, offers)``, nested where ``nests`` say so; offers at -inf are not available."""
+    if nests is not None and nests.correlation:
+        return nested_probabilities(utility, outside, nests)
     top = np.maximum(utility.max(axis=1), outside)
     top = np.where(np.isfinite(top), top, 0.0)  # a tenant that can get nothing, not even nothing
     weight = np.exp(utility - top[:, None])
@@ -258,7 +292,13 @@ def choice_probabilities(utility: Floats, outside: Floats) -> Floats:
 
 
 def expected_demand(
-    utility: Floats, outside: Floats, gpus: Floats, capacity: Floats, *, unserved: Literal["next", "leave"] = "next"
+    utility: Floats,
+    outside: Floats,
+    gpus: Floats,
+    capacity: Floats,
+    *,
+    unserved: Literal["next", "leave"] = "next",
+    nests: Nests | None = None,
 ) -> Floats:
     """GPUs that each offer may expect to let, ``(offers,)``, when tenants arrive in random order.
 
@@ -272,15 +312,16 @@ def expected_demand(
         gpus: GPUs a tenant would take of each offer, ``(tenants, offers)``.
         capacity: GPUs open, ``(offers,)``; infinity for no limit.
         unserved: What tenants do whose choice is full.
+        nests: Vendors whose offers share a taste; None for independent shocks.
     """
-    full_rate = (choice_probabilities(utility, outside) * gpus).sum(axis=0)
+    full_rate = (choice_probabilities(utility, outside, nests) * gpus).sum(axis=0)
     if unserved == "leave":
         return np.asarray(np.minimum(full_rate, capacity))
     sold, clock, rate = np.zeros(len(capacity)), 0.0, full_rate
     is_open = capacity > 0.0
     while True:
         if not is_open.all():
-            rate = (choice_probabilities(np.where(is_open, utility, -np.inf), outside) * gpus).sum(axis=0)
+            rate = (choice_probabilities(np.where(is_open, utility, -np.inf), outside, nests) * gpus).sum(axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
             fills_in = np.where(is_open & (rate > 0.0), (capacity - sold) / rate, np.inf)
         step = min(float(fills_in.min(initial=np.inf)), 1.0 - clock)

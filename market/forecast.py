@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from market.arrays import Floats
 from market.choice import candidate_pairs, expected_demand, outside_utility, search_order, systematic_utility
+from market.nests import Nests
 from market.suppliers import HYPERSCALER
 from market.tenants import Tenants, build_tenants
 from market.trade import choice_market
@@ -81,6 +82,7 @@ class DemandForecast:
         fixed = model.leases.keep(model.leases.term >= Term.FOUR_WEEKS).gpus_by_lot(model.book.open_gpus.size)
         self.capacity = np.maximum(model.listed_gpus().ravel() - fixed, 0.0)[self.lots]
         self.price = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
+        self.nests = Nests(model.sku_is_amd[sku].astype(np.int64), choice.vendor_correlation)
         self.week = model.week
 
     def __call__(self, supplier: int, price_usd: Floats) -> Floats:
@@ -93,7 +95,9 @@ class DemandForecast:
         utility = self.utility.copy()
         utility[:, own] += self._moved(own, price_usd[sku]) / self.scale
         clearing = self.model.world.clearing
-        gpus = expected_demand(utility, self.outside, self.gpus, self.capacity, unserved=clearing.unserved)
+        gpus = expected_demand(
+            utility, self.outside, self.gpus, self.capacity, unserved=clearing.unserved, nests=self.nests
+        )
         result = np.zeros(skus)
         result[sku] = gpus[own]
         return result

@@ -102,7 +102,8 @@ class Population:
         desk_sku: SKU of the developer cloud.
         firm_lease_usd: Rent of a firm GPU, USD per GPU-hour; ``firm_last_week`` the last week it is paid.
         cloud, pool: Names of the developer cloud and the pool among the suppliers.
-        value_usd: Value of a supplier's offers under linear utility, by name (0 where absent).
+        value_usd: Value of a supplier's offers under linear utility by name, one number or one by SKU ``(skus,)``; 0
+            where absent.
     """
 
     suppliers: Sequence[SupplierSpec]
@@ -113,7 +114,7 @@ class Population:
     firm_last_week: int
     cloud: str
     pool: str
-    value_usd: Mapping[str, float]
+    value_usd: Mapping[str, float | Floats]
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +194,9 @@ class MarketModel(mesa.Model):
         self.desk_sku = self.tables.sku_index[population.desk_sku]
         self.partners = np.array([rows[name] for name in population.partners], np.int64)
         self.firm_lease_usd = population.firm_lease_usd
-        self.value_usd = np.array([population.value_usd.get(name, 0.0) for name in self.suppliers.names])
+        self.value_usd = np.zeros(self.suppliers.installed_gpus.shape)
+        for name, value in population.value_usd.items():
+            self.value_usd[rows[name]] = value
         opening_prices(
             self.suppliers, self.base_list_usd, self.sku_keys, self.seed, world.pricing.sku_premium_sd, self.floor_usd
         )

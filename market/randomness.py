@@ -85,6 +85,7 @@ class Purpose(IntEnum):
     DELIVERY = 29
     ENTRY = 30
     SAMPLE = 31
+    VENDOR_SHOCK = 32
 
 
 def bits(

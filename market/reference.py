@@ -16,6 +16,7 @@ import numpy as np
 from market.choice import ChoiceParameters, Market
 from market.clearing.pool import PoolLot
 from market.clearing.posted import ClearingParameters
+from market.nests import vendor_shock
 from market.randomness import Purpose, gumbel, pair_key
 from market.suppliers import DESK
 from market.tenants import Tenants
@@ -155,7 +156,7 @@ def offers_known(who: Buyer, market: Market, parameters: ChoiceParameters, sku_k
                     quality_ln=float(suppliers.quality_ln[supplier]),
                     identity_erosion=float(market.identity_erosion),
                     size_gpus=float(market.size_gpus[supplier, sku]),
-                    value_usd=float(market.value_usd[supplier]),
+                    value_usd=float(market.value_usd[supplier, sku]),
                 )
             )
     return offers
@@ -237,6 +238,9 @@ def rank(
     scored = []
     for offer in offers:
         shock = float(gumbel(seed, Purpose.GUMBEL, week, who.key, offer.offer_key))
+        if parameters.vendor_correlation:
+            shared = float(vendor_shock(seed, week, who.key, int(offer.is_amd), parameters.vendor_correlation))
+            shock = shared + (1.0 - parameters.vendor_correlation) * shock
         total = utility(who, offer, parameters, taste_scale, seed) + scale * shock
         if total > nothing:
             scored.append((-total, offer.lot))

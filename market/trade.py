@@ -11,6 +11,7 @@ from market.arrays import Bools, Floats, Ints, ratio, totals
 from market.choice import (
     Market,
     candidate_pairs,
+    log_sums,
     outside_utility,
     rank_offers,
     systematic_utility,
@@ -199,7 +200,8 @@ def clear_market(model: MarketModel, terms: tuple[Term, ...] = tuple(Term)) -> T
     pairs = candidate_pairs(tenants, rows, market, model.world.choice)
     utility = systematic_utility(tenants, pairs, market, model.world.choice, model.seed)
     outside = outside_utility(tenants, rows, model.world.choice)
-    shocks = weekly_shocks(tenants, rows, pairs, market, model.seed, model.week, model.sku_keys)
+    correlation = model.world.choice.vendor_correlation
+    shocks = weekly_shocks(tenants, rows, pairs, market, model.seed, model.week, model.sku_keys, correlation)
     ranking = rank_offers(
         pairs, utility, outside, shocks, model.world.choice.gumbel_scale, model.world.clearing.offers_tried_maximum
     )
@@ -208,7 +210,7 @@ def clear_market(model: MarketModel, terms: tuple[Term, ...] = tuple(Term)) -> T
     signed = _sign(model, rows, ranking, outcome)
     scale = max(model.world.choice.gumbel_scale, 1e-6)
     gain = np.minimum((utility - outside[pairs.position]) / scale, 700.0)
-    log_sum = scale * np.log1p(totals(pairs.position, np.exp(gain), len(rows)))
+    log_sum = scale * log_sums(pairs, gain, len(rows), market, correlation)
     trades = _trades(model, rows, ranking, outcome, signed, log_sum)
     _remember(model, rows, ranking, outcome)
     model.leases = model.leases.joined(signed)

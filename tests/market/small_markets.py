@@ -80,7 +80,7 @@ def market_of(
         throughput=np.ones((1, 1)),
         lock_left=np.array([lock_left]),
         size_gpus=suppliers.available_gpus,
-        value_usd=np.zeros(len(suppliers)) if value_usd is None else np.asarray(value_usd, np.float64),
+        value_usd=np.zeros((len(suppliers), 1)) if value_usd is None else np.asarray(value_usd, np.float64)[:, None],
         taste_scale=taste_scale,
     )
 

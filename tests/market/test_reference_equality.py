@@ -106,6 +106,7 @@ CASES = {
     "scarce": {"tenants.opening_demand_factor": 1.3},
     "linear, turned away leave": {"choice.utility": "linear", "clearing.unserved": "leave"},
     "everybody known, no tastes": {"choice.all_sellers_known": True, "tenants.taste_scale": 0.0},
+    "tastes correlate within vendors": {"choice.vendor_correlation": 0.6},
     "no outside option": {"choice.outside_option": False, "choice.gumbel_scale": 0.5},
 }
 
@@ -166,7 +167,9 @@ def test_a_real_week_equals_the_reference_in_rankings_and_outcome(open_week: Mar
     market, choice = trade.choice_market(model), model.world.choice
     pairs = candidate_pairs(model.tenants, rows, market, choice)
     utility = systematic_utility(model.tenants, pairs, market, choice, model.seed)
-    shocks = weekly_shocks(model.tenants, rows, pairs, market, model.seed, model.week, model.sku_keys)
+    shocks = weekly_shocks(
+        model.tenants, rows, pairs, market, model.seed, model.week, model.sku_keys, choice.vendor_correlation
+    )
     tried = model.world.clearing.offers_tried_maximum
     outside = outside_utility(model.tenants, rows, choice)
     ranking = rank_offers(pairs, utility, outside, shocks, choice.gumbel_scale, tried)
