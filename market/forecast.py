@@ -51,6 +51,20 @@ class DemandForecast:
     """Expected short-term demand at given on-demand prices, all short-term tenants choosing afresh.
 
     Utilities are computed once per view; a trial price only moves the seller's own columns.
+
+    Attributes:
+        rows: Short-term tenants among ``tenants``.
+        lots: Lots on sale to them (supplier × SKU), ``(lots,)``; all that follows has this order.
+        price_usd: On-demand prices at last close, ``(lots,)``.
+        utility, outside: Utilities in units of the weekly shock, ``(tenants, lots)`` and ``(tenants,)``.
+        scale: That unit.
+        gpus: GPUs a tenant would take, ``(tenants, lots)``; ``work_per_gpu`` what one of them does.
+        capacity: GPUs that short-term tenants could have, ``(lots,)``.
+        nests: Vendors of the lots and the correlation of tastes within one.
+
+    Args:
+        model: The market, at a close.
+        tenants: Who is asked: a public sample for sellers, the market's own tenants for yardsticks.
     """
 
     def __init__(self, model: MarketModel, tenants: Tenants) -> None:
@@ -58,8 +72,8 @@ class DemandForecast:
         self.rows = np.flatnonzero(tenants.term <= Term.ON_DEMAND)
         self.week = -1
 
-    def _refresh(self) -> None:
-        """Utilities of all offers at last close, ``(tenants, lots)``, and GPUs that short-term tenants could have."""
+    def refresh(self) -> None:
+        """Look at the market as it stands."""
         model, tenants, rows = self.model, self.tenants, self.rows
         choice = model.world.choice
         market = choice_market(model)
@@ -81,14 +95,14 @@ class DemandForecast:
         self.work_per_gpu = work
         fixed = model.leases.keep(model.leases.term >= Term.FOUR_WEEKS).gpus_by_lot(model.book.open_gpus.size)
         self.capacity = np.maximum(model.listed_gpus().ravel() - fixed, 0.0)[self.lots]
-        self.price = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
+        self.price_usd = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
         self.nests = Nests(model.sku_is_amd[sku].astype(np.int64), choice.vendor_correlation)
         self.week = model.week
 
     def __call__(self, supplier: int, price_usd: Floats) -> Floats:
         """Expected GPUs of a supplier by SKU ``(skus,)`` at on-demand prices ``price_usd (skus,)``."""
         if self.week != self.model.week:
-            self._refresh()
+            self.refresh()
         skus = len(self.model.tables.skus)
         own = np.flatnonzero(self.lots // skus == supplier)
         sku = self.lots[own] % skus
@@ -106,5 +120,5 @@ class DemandForecast:
         """Change of utility when the own on-demand prices (and spot with them) move, ``(tenants, own)``."""
         sensitivity = self.tenants.sensitivity[self.rows][:, None]
         if self.model.world.choice.utility == "log":
-            return np.asarray(-sensitivity * np.log(price_usd / self.price[own]))
-        return np.asarray(-sensitivity * (price_usd - self.price[own]) / self.work_per_gpu[:, own])
+            return np.asarray(-sensitivity * np.log(price_usd / self.price_usd[own]))
+        return np.asarray(-sensitivity * (price_usd - self.price_usd[own]) / self.work_per_gpu[:, own])

@@ -133,6 +133,7 @@ class MarketModel(mesa.Model):
         throughput: H100-equivalents of a GPU now, ``(segments, skus)``; ``base_throughput`` that of week 0.
         lock_left: Part of the opening lock-in that remains, ``(segments,)``.
         recorder: Rows recorded so far.
+        forecast: Demand as sellers can know it.
 
     Args:
         world: Tables and parameters.
