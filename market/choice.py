@@ -322,7 +322,7 @@ def expected_demand(
     while True:
         if not is_open.all():
             rate = (choice_probabilities(np.where(is_open, utility, -np.inf), outside, nests) * gpus).sum(axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             fills_in = np.where(is_open & (rate > 0.0), (capacity - sold) / rate, np.inf)
         step = min(float(fills_in.min(initial=np.inf)), 1.0 - clock)
         sold = sold + rate * step

@@ -1,5 +1,6 @@
-"""What all tests share: the settings of random search. ``ci`` tries the same examples every time."""
+"""What all tests share: the settings of random search (``ci`` tries the same examples every time), options."""
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 
 _SLOW_WORLDS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
@@ -14,3 +15,10 @@ settings.register_profile(
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
 )
 settings.load_profile("ci")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of the tests of known answers (``tests/theory``); pytest takes options from this level alone."""
+    group = parser.getgroup("known answers")
+    group.addoption("--theory-cases", metavar="FILE", help="another table of the schema of theory_cases.csv")
+    group.addoption("--theory-closeness", action="store_true", help="print how close the answers came, by family")

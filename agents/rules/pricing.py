@@ -84,6 +84,7 @@ class PricingParameters(Parameters):
     best_slack: float = parameter("pricing.best_slack")
     best_range: float = parameter("pricing.best_range")
     best_response_tick_usd: float = parameter("pricing.best_response_tick_usd")
+    best_response_fee_share: float = parameter("pricing.best_response_fee_share")
     pool_anchor_weight: float = parameter("pricing.pool_anchor_weight")
     pool_anchor_fleet_share: float = parameter("pricing.pool_anchor_fleet_share")
     anchor_weight: float = parameter("pricing.anchor_weight")
@@ -103,6 +104,8 @@ class Quote:
     tightness: Floats
     memory: Floats | None = None
 
+
+_SCANS = 4  # of twenty-fold each: a cost of nothing, or of next to nothing, must not bound the price
 
 PricingRule = Callable[[OwnBooks, MarketView, PricingLuck, PricingParameters], Quote]
 
@@ -272,6 +275,7 @@ def step(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameter
 def best_response(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
     """Maximise this week's margin over running cost, knowing the public laws of demand and rivals' posted prices.
 
+    The margin is what is left of the price after ``best_response_fee_share`` (the fee of a platform), less running cost.
     All short-term tenants are taken to choose afresh; longer terms follow by their factors. One SKU is set after the
     other, counting what it costs the seller's other offers. Rests at the Nash price, or where demand meets capacity.
     """
@@ -282,7 +286,7 @@ def best_response(own: OwnBooks, view: MarketView, luck: PricingLuck, p: Pricing
         trial[sku] = candidate_usd
         gpus = view.demand(own.supplier, trial)
         held = own.holds
-        return float(((trial - own.running_usd) * gpus)[held].sum())
+        return float((((1.0 - p.best_response_fee_share) * trial - own.running_usd) * gpus)[held].sum())
 
     for sku in np.flatnonzero(own.holds).tolist():
         price[sku] = _best_price(partial(profit, sku), float(own.running_usd[sku]), p)
@@ -291,10 +295,18 @@ def best_response(own: OwnBooks, view: MarketView, luck: PricingLuck, p: Pricing
 
 
 def _best_price(profit: Callable[[float], float], cost_usd: float, p: PricingParameters) -> float:
-    """Most profitable price on the tick grid: a wide scan in steps of 5 %, then a bounded search around its best."""
+    """Most profitable price on the tick grid: a wide scan in steps of 5 %, then a bounded search around its best.
+
+    The scan starts at cost and goes on as long as the dearest price tried is the best, within `_SCANS`.
+    """
     tick = p.best_response_tick_usd
     grid = (cost_usd + tick) * np.exp(np.linspace(0.0, 3.0, 61))
     best = int(np.argmax([profit(float(usd)) for usd in grid]))
+    for _ in range(_SCANS - 1):
+        if best < len(grid) - 1:
+            break
+        grid = grid[-2] * np.exp(np.linspace(0.0, 3.0, 61))
+        best = int(np.argmax([profit(float(usd)) for usd in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
     found = minimize_scalar(lambda usd: -profit(usd), bounds=(low, high), method="bounded", options={"xatol": tick / 4})
     around = tick * (np.round(float(found.x) / tick) + np.array([-1.0, 0.0, 1.0]))

@@ -1,16 +1,10 @@
 """Tenants in random order, each at its best offer that still has units: expected sales and sold-out probabilities.
 
-Cases: ``cases/random_order_stockout.csv``, values of the exact Markov chain. Many small markets that share no seller
+Values of the exact Markov chain. Many small markets that share no seller
 are cleared in one call: linear utility, one unit a tenant, one common priority base, no thresholds.
 """
 
 from __future__ import annotations
-
-import csv
-import json
-from collections import defaultdict
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,6 +14,7 @@ from market.choice import Pairs, outside_utility, rank_offers, systematic_utilit
 from market.clearing.posted import Queue, clear
 from market.randomness import Purpose, agent_keys, uniform
 from tests.market.small_markets import PLAIN_CHOICE, choice, market_of, plain_clearing, sellers, tenants_of
+from tests.theory.table import Case, family
 
 Floats = NDArray[np.float64]
 
@@ -27,21 +22,6 @@ PRICE_USD = 2.0
 MARKETS_PER_CALL = 40
 SKU_KEYS = agent_keys(["H100"])
 SMALLEST_UNIT = 1e-6
-
-
-def _cases() -> dict[str, tuple[dict[str, Any], dict[str, tuple[float, float]]]]:
-    """Inputs and quantities (value, tolerance) of each case."""
-    inputs: dict[str, dict[str, Any]] = {}
-    known: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
-    path = Path(__file__).parent / "cases" / "random_order_stockout.csv"
-    with path.open(encoding="utf-8", newline="") as file:
-        for row in csv.DictReader(file):
-            inputs[row["case_id"]] = json.loads(row["inputs"])
-            known[row["case_id"]][row["quantity"]] = (float(row["value"]), float(row["tolerance"]))
-    return {case: (inputs[case], known[case]) for case in inputs}
-
-
-CASES = _cases()
 
 
 def units_sold(
@@ -80,11 +60,10 @@ def units_sold(
     return np.concatenate(sold)
 
 
-def measured(case: str, worlds: int, seed: int) -> dict[str, tuple[float, float]]:
+def measured(case: Case, worlds: int, seed: int) -> dict[str, tuple[float, float]]:
     """Mean and standard error of each quantity of a case."""
-    inputs, _ = CASES[case]
-    units = inputs["units_of_offer"]
-    sold = units_sold(inputs["tenants"], units, inputs["utility_of_offer"], worlds, seed)
+    units = case["units_of_offer"]
+    sold = units_sold(case["tenants"], units, case["utility_of_offer"], worlds, seed)
     found = {}
     for offer, limit in enumerate(units):
         found[f"expected_units_{offer + 1}"] = sold[:, offer]
@@ -92,25 +71,22 @@ def measured(case: str, worlds: int, seed: int) -> dict[str, tuple[float, float]
     return {name: (float(x.mean()), float(x.std() / np.sqrt(len(x)))) for name, x in found.items()}
 
 
-@pytest.mark.parametrize("case", list(CASES))
-def test_sales_agree_with_the_exact_chain_within_their_own_error(case):
-    known = CASES[case][1]
+@family("random_order_stockout")
+def test_sales_agree_with_the_exact_chain_within_their_own_error(case: Case) -> None:
     found = measured(case, 4000, seed=1)
-    assert set(found) == set(known)
+    assert set(found) == set(case.known)
     for name, (mean, error) in found.items():
-        value, _ = known[name]
+        value = case.known[name].value
         at_most = 4.5 * max(error, np.sqrt(value * (1 - value) / 4000) if name.startswith("prob") else 1e-3)
         assert mean == pytest.approx(value, abs=at_most), name
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("case", list(CASES))
-def test_sales_agree_with_the_exact_chain_to_the_tolerance_of_the_table(case):
+@family("random_order_stockout")
+def test_sales_agree_with_the_exact_chain_to_the_tolerance_of_the_table(case: Case) -> None:
     found = measured(case, 140_000, seed=2)
-    for name, (value, tolerance) in CASES[case][1].items():
-        mean, error = found[name]
-        assert 4 * error < tolerance, name
-        assert mean == pytest.approx(value, abs=tolerance), name
+    assert all(4 * error < case.known[name].tolerance for name, (_, error) in found.items())
+    case.agree({name: mean for name, (mean, _) in found.items()})
 
 
 def test_no_unit_is_sold_twice():
