@@ -50,6 +50,7 @@ def _world(scenario: Scenario, tables: Tables) -> World:
         new_sku=pricing.new_sku_tightness,
         sku_premium_sd=pricing.sku_premium_sd,
         floor_factor=pricing.floor_factor,
+        sample_rows=pricing.best_response_sample_rows,
     )
     return World(
         tables=tables,

@@ -21,18 +21,27 @@ if TYPE_CHECKING:
 __all__ = ["DemandForecast", "public_sample"]
 
 
-_SAMPLE_ROWS = 500
 _SAMPLE_COHORT = -1  # arrival week in the keys of sample rows: no tenant of the market shares a draw with them
 
 
 def public_sample(model: MarketModel) -> Tenants:
-    """A fixed keyed sample of tenants from the segment laws; its rows are nobody in the market."""
+    """A fixed keyed sample from the segment laws; its rows are nobody in the market.
+
+    It is a sample of work, not of tenants: each segment has rows in proportion to its demand, all of one size, as size
+    bends no choice. That takes most of the error out of a sample of given length.
+    """
     world = model.world
-    rows = min(_SAMPLE_ROWS, world.tenants.rows)
+    rows = min(world.pricing.sample_rows, world.tenants.rows)
+    share = np.array([max(segment.demand_share, 1e-9) for segment in model.tables.segments])
+    counts = sum(segment.tenant_count for segment in model.tables.segments) * share / share.sum()
+    segments = [
+        segment.model_copy(update={"size_sd": 0.0, "tenant_count": count})
+        for segment, count in zip(model.tables.segments, counts.tolist(), strict=True)
+    ]
     parameters = world.tenants.model_copy(update={"rows": rows, "rows_per_segment_minimum": 1})
     homes = np.flatnonzero(model.suppliers.provider_class == HYPERSCALER)
     sample = build_tenants(
-        model.tables.segments,
+        segments,
         parameters,
         world.demand,
         seed=model.seed,

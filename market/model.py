@@ -59,6 +59,7 @@ class PricingState:
         new_sku: Tightness of a SKU new to its seller.
         sku_premium_sd: Spread of fixed SKU premia, ln.
         floor_factor: Lowest list price over running cost.
+        sample_rows: Rows of the sample by which sellers know demand.
     """
 
     smoothing: float
@@ -68,6 +69,7 @@ class PricingState:
     new_sku: float
     sku_premium_sd: float
     floor_factor: float
+    sample_rows: int
 
 
 @dataclass(frozen=True, slots=True)

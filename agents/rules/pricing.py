@@ -84,6 +84,7 @@ class PricingParameters(Parameters):
     best_slack: float = parameter("pricing.best_slack")
     best_range: float = parameter("pricing.best_range")
     best_response_tick_usd: float = parameter("pricing.best_response_tick_usd")
+    best_response_sample_rows: int = parameter("pricing.best_response_sample_rows")
     best_response_fee_share: float = parameter("pricing.best_response_fee_share")
     pool_anchor_weight: float = parameter("pricing.pool_anchor_weight")
     pool_anchor_fleet_share: float = parameter("pricing.pool_anchor_fleet_share")
@@ -275,7 +276,7 @@ def step(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameter
 def best_response(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
     """Maximise this week's margin over running cost, knowing the public laws of demand and rivals' posted prices.
 
-    The margin is what is left of the price after ``best_response_fee_share`` (the fee of a platform), less running cost.
+    The margin is the price less a platform's fee (``best_response_fee_share``) and running cost.
     All short-term tenants are taken to choose afresh; longer terms follow by their factors. One SKU is set after the
     other, counting what it costs the seller's other offers. Rests at the Nash price, or where demand meets capacity.
     """

@@ -257,7 +257,13 @@ def sheet(model: MarketModel, row: int) -> np.ndarray:
 def test_the_public_sample_is_nobody_in_the_market_and_stands_for_all(market):
     sample = public_sample(market)
     assert not np.isin(sample.key, market.tenants.key).any()
-    assert 450 <= len(sample) <= 550
+    rows = min(market.world.pricing.sample_rows, market.world.tenants.rows)
+    assert len(sample) == pytest.approx(rows, abs=5)
+    work = np.bincount(sample.segment, sample.size_h100e * sample.weight)
+    shares = np.array([segment.demand_share for segment in market.tables.segments])
+    assert np.bincount(sample.segment) == pytest.approx(rows * shares, abs=1)  # rows by work, not by tenants
+    assert work / work.sum() == pytest.approx(shares)
+    assert np.ptp(sample.size_h100e * sample.weight) <= 0.1 * (sample.size_h100e * sample.weight).mean()
     assert sample.weight.sum() == pytest.approx(600, rel=0.01)
     load = 0.82 * 1.01 * market.opening_h100e
     assert sample.size_h100e @ sample.weight == pytest.approx(load)

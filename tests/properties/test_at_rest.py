@@ -19,12 +19,13 @@ import pytest
 
 from agents.rules.pricing import PricingParameters, rival_core_ln
 from experiments.build import build
+from experiments.measure.equilibrium import competitive, nash, offers_of
 from experiments.scenario import Scenario
 from market.arrays import Bools, Floats
 from market.model import MarketModel
 from market.suppliers import HYPERSCALER, NEOCLOUD
-from market.units import WEEKS_PER_YEAR
-from tests.worlds import shipped_rows, table_file
+from market.units import WEEKS_PER_YEAR, Term
+from tests.worlds import fleets_of, shipped_rows, table_file
 
 _STILL: dict[str, Any] = {
     "data.deliveries": table_file("deliveries", []),
@@ -198,3 +199,71 @@ def test_with_the_usual_terms_prices_drift_by_less_than_a_tenth_a_year() -> None
 def test_at_rest_neoclouds_meet_their_target() -> None:
     misses = _misses(_rested(20_000, PricingParameters().rival_pull, _SETTLE, _YEARS), 5_000.0)
     assert max(abs(miss) for miss in misses.values()) <= 0.02, misses
+
+
+# -------------------------------------------------------------------------------------------- sellers who know demand
+
+_KNOWING: dict[str, Any] = {
+    **_STILL,
+    "tenants.rows": 20_000,
+    "tenants.opening_demand_factor": 1.0,
+    "tenants.switching_cost": 0.0,  # the sample that sellers reckon with is nobody's tenant yet
+    "developer_cloud.firm_gpus": 0.0,
+    "demand.intensive_elasticity": 0.0,
+    "pricing.floor_factor": 0.0,
+    "pricing.anchor_weight": 0.0,
+    **{f"pricing.{name}_rule": "best-response" for name in ("neocloud", "marketplace", "hyperscaler")},
+}
+_TICK_USD = PricingParameters().best_response_tick_usd
+_FIVE = ("Lambda", "Nebius", "Crusoe", "Vultr", "TensorWave")
+
+
+def _on_demand() -> str:
+    """Segments that buy on demand alone and compare every week."""
+    rows = shipped_rows("segments")
+    for row in rows:
+        row |= {f"term_share_{term}": "0" for term in ("spot", "4w", "52w", "156w")}
+        row |= {"term_share_on_demand": "1", "review_hazard_per_week": "1"}
+    return table_file("segments", rows)
+
+
+def _equal_fleets() -> str:
+    """Five neoclouds with equally large lots of H100 and MI300X, as far as they hold them."""
+    lots = {(row["seller"], row["sku"]): row for row in fleets_of(_FIVE) if row["sku"] in ("H100", "MI300X")}
+    return table_file("fleets", [{**row, "gpus": "50000", "utilisation": "0.5"} for row in lots.values()])
+
+
+def _large_market_at_rest(load: float, unserved: str, seed: int) -> MarketModel:
+    """20,000 unlike tenants and five sellers who know the laws of demand, prices at rest."""
+    tables = {"data.segments": _on_demand(), "data.fleets": _equal_fleets()}
+    changes = {"tenants.opening_load": load, "clearing.unserved": unserved}
+    model = build(Scenario.load().with_({**_KNOWING, **tables, **changes}), seed)
+    for _ in range(60):
+        before = model.book.price_usd[:, :, Term.ON_DEMAND].copy()
+        model.step()
+        if np.nanmax(np.abs(model.book.price_usd[:, :, Term.ON_DEMAND] - before)) <= 1.01 * _TICK_USD:
+            model.open_week()
+            return model
+    raise AssertionError("prices still move after 60 weeks")
+
+
+def test_in_a_large_market_with_ample_capacity_best_response_rests_at_the_nash_price() -> None:
+    """Within 2 % in every lot of the price at which none of the sellers gains from the real 20,000 tenants."""
+    model = _large_market_at_rest(0.05, "next", 0)
+    demand, offers, _ = offers_of(model)
+    assert (demand.gpus.sum(axis=0) < offers.capacity_gpus).all()  # any lot could serve everybody
+    known = nash(demand, offers).price_usd
+    assert known is not None
+    assert np.abs(demand.price_usd / known - 1.0).max() <= 0.02, demand.price_usd / known
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [0, 1])
+def test_in_a_large_market_short_of_capacity_best_response_rests_where_demand_meets_it(seed: int) -> None:
+    """Within 3 % in every lot of the price at which the real 20,000 tenants would just take all its GPUs."""
+    model = _large_market_at_rest(1.4, "leave", seed)
+    demand, offers, _ = offers_of(model)
+    known = competitive(demand, offers)
+    assert known.price_usd is not None
+    assert (np.asarray(known.scarcity_usd) > 0.0).all()  # it binds in every lot
+    assert np.abs(demand.price_usd / known.price_usd - 1.0).max() <= 0.03, demand.price_usd / known.price_usd

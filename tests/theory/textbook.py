@@ -287,7 +287,7 @@ def _world(case: Textbook, tables: Tables) -> World:
         finance=FinanceParameters(default_enabled=False),
         capacity=CapacityParameters(orders=False, retirement=False),
         roadmap=RoadmapParameters(),
-        pricing=PricingState(0.2, 0.8, 1.25, 0.82, 0.85, 0.0, 0.0),
+        pricing=PricingState(0.2, 0.8, 1.25, 0.82, 0.85, 0.0, 0.0, 1000),
     )
 
 
