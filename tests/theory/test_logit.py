@@ -9,11 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from market.arrays import Floats
 from tests.theory.table import Case, family
-from tests.theory.textbook import ORDERS, Textbook, TextbookMarket, textbook
+from tests.theory.textbook import ORDERS, STARTS, Textbook, TextbookMarket, at_rest, each, textbook
 
-STARTS = {"at cost": 1.0, "at twice cost": 2.0}
 GAIN = 1e-4  # no price change may gain more, USD per potential GPU-hour
 
 starts = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS.keys())
@@ -50,14 +48,6 @@ def textbook_of(case: Case) -> Textbook:
     return symmetric(case) if "sellers" in case.inputs else unlike(case)
 
 
-def at_rest(world: Textbook, start: float = 1.0, order: str = "together", tick_usd: float = 1e-4) -> TextbookMarket:
-    """The market after its prices came to rest, expectations as of now."""
-    market = textbook(world, start * np.array(world.cost_usd), tick_usd=tick_usd)
-    market.rest(order)
-    market.new_week()
-    return market
-
-
 def measured(market: TextbookMarket) -> dict[str, float]:
     """Everything that the tables of these families ask for, by the names they use."""
     world, prices, shares, profits = market.case, market.prices(), market.expected(), market.profits()
@@ -75,12 +65,6 @@ def measured(market: TextbookMarket) -> dict[str, float]:
     for owner in dict.fromkeys(world.owner or ()):
         found[f"share_owner_{owner}"] = shares[np.array(world.owner) == owner].sum()
     return {name: float(value) for name, value in found.items()}
-
-
-def each(values: Floats) -> float:
-    """What equal sellers have in common."""
-    assert np.ptp(values) <= 0.005
-    return float(values.mean())
 
 
 def measured_equal(market: TextbookMarket) -> dict[str, float]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import pytest
 
 from agents.lender import Lender
 from agents.rules.capacity import CAPACITY
@@ -24,6 +25,7 @@ from market.arrays import Floats, Ints
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
+from market.forecast import DemandForecast
 from market.loans import FinanceParameters
 from market.model import MarketModel, Population, PricingState, World
 from market.outlook import CapacityParameters, RoadmapParameters
@@ -36,6 +38,7 @@ from market.units import HOURS_PER_MONTH, TERM_NAMES, Term
 POTENTIAL_GPUS = 1000.0
 ROOMY = 1.25  # capacity of an offer without limit: it could serve everybody
 TICK_USD = 1e-4
+STARTS = {"at cost": 1.0, "at twice cost": 2.0}
 ORDERS = ("together", "in turn", "in turn, last first")
 
 
@@ -64,6 +67,8 @@ class Textbook:
         switching_usd: Cost of leaving the last seller.
         fee_share: Part of revenue that a platform takes.
         backstop: A vendor's desk beside the sellers.
+        loyal_share: Part of tenants whose last seller is the first one, the others' the second, every week anew;
+            sellers then know the tenants of the market instead of a public sample, which is nobody's.
         rows: Rows that stand for the tenants; a few do where demand is only expected.
     """
 
@@ -79,6 +84,7 @@ class Textbook:
     switching_usd: float = 0.0
     fee_share: float = 0.0
     backstop: Backstop | None = None
+    loyal_share: float | None = None
     rows: int = 5
 
     def but(self, **changes: Any) -> Textbook:
@@ -109,6 +115,17 @@ class TextbookMarket:
 
     def __post_init__(self) -> None:
         self.lots = (self.case.owners, np.arange(len(self.case.cost_usd)))
+        if self.case.loyal_share is not None:
+            self.model.forecast = DemandForecast(self.model, self.model.tenants)
+            self.model.view = replace(self.model.view, demand=self.model.forecast)
+            self._make_loyal()
+
+    def _make_loyal(self) -> None:
+        if self.case.loyal_share is not None:
+            tenants = self.model.tenants
+            first = round(self.case.loyal_share * len(tenants))
+            assert first == pytest.approx(self.case.loyal_share * len(tenants)), "rows do not split in these shares"
+            tenants.last_supplier[:] = np.arange(len(tenants)) >= first
 
     def prices(self) -> Floats:
         """Posted on-demand prices."""
@@ -135,6 +152,7 @@ class TextbookMarket:
         for movers in moves:
             for row, seller in self.model.sellers:
                 seller.rule = PRICING["best-response" if row in movers else "fixed"]
+            self._make_loyal()
             self.model.step()
 
     def expected(self, prices: Floats | None = None, seller: int | None = None) -> Floats:
@@ -143,7 +161,7 @@ class TextbookMarket:
         asked = shown if prices is None else prices
         shares = np.zeros(len(shown))
         for row in range(len(self.model.sellers)) if seller is None else [seller]:
-            mine = self.case.owners == row
+            mine = np.flatnonzero(self.case.owners == row)
             trial = np.ones(self.model.book.price_usd.shape[1])
             trial[mine] = asked[mine]
             shares[mine] = self.model.view.demand(row, trial)[mine]
@@ -161,8 +179,17 @@ class TextbookMarket:
         at_rest = self.profits(seller=seller).sum()
         return max(self.profits(_with(prices, offer, usd), seller).sum() for usd in trial_usd) - float(at_rest)
 
+    def backstop_share(self) -> float:
+        """Share of potential demand that the desk may expect; 0 where it is closed."""
+        row, sku = self.model.cloud_row, self.model.desk_sku
+        if row < 0 or np.isnan(self.model.book.price_usd[row, sku, Term.ON_DEMAND]):
+            return 0.0
+        shown = np.nan_to_num(self.model.book.price_usd[row, :, Term.ON_DEMAND], nan=1.0)
+        return float(self.model.view.demand(row, shown)[sku] / POTENTIAL_GPUS)
+
     def new_week(self) -> None:
         """Expectations are formed once a week; after this they see what stands now."""
+        self._make_loyal()
         self.model.open_week()
 
     def hold(self) -> None:
@@ -202,6 +229,20 @@ def textbook(
     start = np.maximum(np.asarray(start_usd, np.float64), tick_usd)
     model = MarketModel(_world(case, tables), _population(case, tables, pricing, start), seed)
     return TextbookMarket(case, model, tick_usd)
+
+
+def at_rest(world: Textbook, start: float = 1.0, order: str = "together", tick_usd: float = TICK_USD) -> TextbookMarket:
+    """The market after its prices came to rest, expectations as of now."""
+    market = textbook(world, start * np.array(world.cost_usd), tick_usd=tick_usd)
+    market.rest(order)
+    market.new_week()
+    return market
+
+
+def each(values: Floats) -> float:
+    """What equal sellers have in common."""
+    assert np.ptp(values) <= 0.005
+    return float(values.mean())
 
 
 def _tables(case: Textbook) -> Tables:
