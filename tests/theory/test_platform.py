@@ -92,7 +92,7 @@ ROWS, WEEKS = 20_000, 4
 
 
 def sold_out_after(world: Textbook, prices: np.ndarray) -> float:
-    """Part of the week's arrivals after which the desk has nothing left (1: never), mean over weeks of drawn choices."""
+    """Part of the week's arrivals after which the desk has nothing left (1: never), mean of weeks of drawn choices."""
     market = textbook(world.but(rows=ROWS), prices)
     model, moments = market.model, []
     if world.backstop is None or world.backstop.capacity == 0.0:
