@@ -67,6 +67,7 @@ class Textbook:
         switching_usd: Cost of leaving the last seller.
         fee_share: Part of revenue that a platform takes.
         backstop: A vendor's desk beside the sellers.
+        firm_share, firm_lease_usd: Part of fleets that a vendor leases back in full, and its rent.
         loyal_share: Part of tenants whose last seller is the first one, the others' the second, every week anew;
             sellers then know the tenants of the market instead of a public sample, which is nobody's.
         rows: Rows that stand for the tenants; a few do where demand is only expected.
@@ -84,6 +85,8 @@ class Textbook:
     switching_usd: float = 0.0
     fee_share: float = 0.0
     backstop: Backstop | None = None
+    firm_share: float = 0.0
+    firm_lease_usd: float = 0.0
     loyal_share: float | None = None
     rows: int = 5
 
@@ -301,7 +304,9 @@ def _world(case: Textbook, tables: Tables) -> World:
     return World(
         tables=tables,
         # Any load, also one that no scenario may hold.
-        tenants=tenants.model_copy(update={"opening_load": POTENTIAL_GPUS / case.fleets.sum()}),
+        tenants=tenants.model_copy(
+            update={"opening_load": POTENTIAL_GPUS / (case.fleets.sum() * (1.0 - case.firm_share))}
+        ),
         demand=DemandParameters(
             growth_first_per_year=0.0, regime=False, common_sd=0.0, own_sd=0.0, intensive_elasticity=0.0
         ),
@@ -325,7 +330,7 @@ def _world(case: Textbook, tables: Tables) -> World:
             operations_share_of_capital=0.0,
             overhead_share_of_revenue=case.fee_share,
         ),
-        finance=FinanceParameters(default_enabled=False),
+        finance=FinanceParameters(default_enabled=False, debt_to_capital_mixed=0.0, tax_rate=0.0),
         capacity=CapacityParameters(orders=False, retirement=False),
         roadmap=RoadmapParameters(),
         pricing=PricingState(0.2, 0.8, 1.25, 0.82, 0.85, 0.0, 0.0, 1000),
@@ -346,6 +351,7 @@ def _suppliers(case: Textbook, start_usd: Floats) -> list[SupplierSpec]:
         fleet, firm, listed = np.zeros(skus), np.zeros(skus), np.full(skus, np.nan)
         mine = np.flatnonzero(case.owners == row)
         fleet[mine], listed[mine] = case.fleets[mine], start_usd[mine]
+        firm[mine] = case.firm_share * fleet[mine]
         if row == 0 and case.backstop is not None:
             fleet[-1] = firm[-1] = behind
         specs.append(spec(name, "neocloud", fleet, firm, listed))
@@ -394,7 +400,7 @@ def _population(case: Textbook, tables: Tables, pricing: PricingParameters, star
         ],
         partners=[] if backstop is None else _names(case)[:1],
         desk_sku=tables.skus[-1].name,
-        firm_lease_usd=0.0,
+        firm_lease_usd=case.firm_lease_usd,
         firm_last_week=1_000_000,
         cloud="" if backstop is None else DEVELOPER_CLOUD,
         pool="",
