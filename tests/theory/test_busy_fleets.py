@@ -8,7 +8,7 @@ Kleinrock 1975; Kaufman 1981; Roberts 1981; Smith & Whitt 1981.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,16 +37,6 @@ class Seen:
 
     blocked: Floats
     use: Floats
-
-    def means(self) -> tuple[Floats, Floats, float, float]:
-        """Mean and standard error over fleets: of blocking by size, and of use."""
-        count = np.sqrt(len(self.use))
-        return (
-            self.blocked.mean(axis=0),
-            self.blocked.std(axis=0) / count,
-            float(self.use.mean()),
-            float(self.use.std() / count),
-        )
 
 
 def loss_system(
@@ -94,6 +84,33 @@ def _with(held: Floats, ends: Floats, rows: Ints, gpus: Floats, end: Floats) -> 
     return held, ends
 
 
+ByFleet = dict[str, Floats]
+
+
+def errors(found: ByFleet) -> dict[str, float]:
+    """Standard errors of means over fleets."""
+    return {name: float(figures.std() / np.sqrt(len(figures))) for name, figures in found.items()}
+
+
+def near(case: Case, found: ByFleet) -> None:
+    """Every known quantity within 4.5 standard errors (and a hair, where all fleets agree by chance)."""
+    spread = errors(found)
+    for name, known in case.known.items():
+        assert abs(found[name].mean() - known.value) <= 4.5 * spread[name] + 2e-3, name
+
+
+def agree_when_sure(case: Case, run: Callable[[int], ByFleet]) -> None:
+    """More seeds until four standard errors are below the tolerances, then the tolerances of the table."""
+    found = run(2)
+    for seed in range(3, 40):
+        if all(4.0 * error < case.known[name].tolerance for name, error in errors(found).items()):
+            break
+        more = run(seed)
+        found = {name: np.concatenate([figures, more[name]]) for name, figures in found.items()}
+    assert all(4.0 * error < case.known[name].tolerance for name, error in errors(found).items())
+    case.agree({name: float(figures.mean()) for name, figures in found.items()})
+
+
 def erlang(case: Case) -> tuple[int, list[int], list[float]]:
     """GPUs, sizes and loads of a case."""
     if case.family == "multi_size_loss":
@@ -106,28 +123,22 @@ def names(case: Case) -> list[str]:
     return [f"blocking_of_{size}_gpu_jobs" for size in case["job_gpus"]] if "job_gpus" in case.inputs else ["blocking"]
 
 
-QUICK = {"fleets": 400, "requests": 100}
+def lost(case: Case, fleets: int, requests: int, seed: int, law: str = "exponential") -> ByFleet:
+    """Blocking by size and use, by fleet."""
+    seen = loss_system(*erlang(case), fleets=fleets, requests=requests, seed=seed, law=law)
+    return dict(zip(names(case), seen.blocked.T, strict=True)) | {"utilisation": seen.use}
 
 
 @pytest.mark.parametrize("law", ["exponential", "uniform"])
 @family("erlang_b", "multi_size_loss")
 def test_requests_are_lost_as_often_as_stated_whatever_the_law_of_lengths(case: Case, law: str) -> None:
-    """Within 4.5 of the run's own standard errors."""
-    seen = loss_system(*erlang(case), **QUICK, seed=1, law=law)
-    blocked, error, use, use_error = seen.means()
-    for name, share, spread in zip(names(case), blocked, error, strict=True):
-        assert abs(share - case.known[name].value) <= 4.5 * spread + 1e-3, name
-    assert abs(use - case.known["utilisation"].value) <= 4.5 * use_error + 1e-3
+    near(case, lost(case, 400, 100, 1, law))
 
 
 @pytest.mark.soak
 @family("erlang_b", "multi_size_loss")
 def test_requests_are_lost_as_often_as_stated_within_the_tolerance_of_the_table(case: Case) -> None:
-    seen = loss_system(*erlang(case), fleets=3000, requests=600, seed=2, law="exponential")
-    blocked, error, use, use_error = seen.means()
-    for name, spread in zip([*names(case), "utilisation"], [*error, use_error], strict=True):
-        assert 4.0 * spread < case.known[name].tolerance, name
-    case.agree(dict(zip(names(case), blocked.tolist(), strict=True)) | {"utilisation": use})
+    agree_when_sure(case, lambda seed: lost(case, 3000, 600, seed))
 
 
 # ------------------------------------------------------------------------------------------------ waiting
@@ -172,26 +183,21 @@ def waiting(gpus: int, load: float, fleets: int, requests: int, seed: int) -> tu
     return waited / (came - settle), delay / (came - settle)
 
 
+def waits(case: Case, fleets: int, requests: int, seed: int) -> ByFleet:
+    """Share that waits and mean wait, by fleet."""
+    share, wait = waiting(case["gpus"], case["offered_load_gpus"], fleets, requests, seed)
+    return {"wait_probability": share, "mean_wait": wait}
+
+
 @family("erlang_c")
 def test_requests_wait_as_often_and_as_long_as_stated(case: Case) -> None:
-    """Within 4.5 of the run's own standard errors."""
-    for name, by_fleet in _waits(case, 300, 150, 1).items():
-        spread = by_fleet.std() / np.sqrt(len(by_fleet))
-        assert abs(by_fleet.mean() - case.known[name].value) <= 4.5 * spread + 2e-3, name
+    near(case, waits(case, 300, 150, 1))
 
 
 @pytest.mark.soak
 @family("erlang_c")
 def test_requests_wait_as_often_and_as_long_as_stated_within_the_tolerance_of_the_table(case: Case) -> None:
-    found = _waits(case, 2000, 2000, 2)
-    for name, by_fleet in found.items():
-        assert 4.0 * by_fleet.std() / np.sqrt(len(by_fleet)) < case.known[name].tolerance, name
-    case.agree({name: float(by_fleet.mean()) for name, by_fleet in found.items()})
-
-
-def _waits(case: Case, fleets: int, requests: int, seed: int) -> dict[str, Floats]:
-    share, wait = waiting(case["gpus"], case["offered_load_gpus"], fleets, requests, seed)
-    return {"wait_probability": share, "mean_wait": wait}
+    agree_when_sure(case, lambda seed: waits(case, 2000, 2000, seed))
 
 
 # ------------------------------------------------------------------------------------------------ pooling
@@ -225,35 +231,24 @@ def pooled(clouds: int, gpus: int, load: float, markets: int, requests: int, see
     return refused / requests, used / requests
 
 
-def gain_from_pooling(case: Case, markets: int, requests: int, seed: int) -> tuple[dict[str, float], dict[str, float]]:
-    """Blocking apart and together and the gain in use, and the standard errors of all three."""
+def gain_from_pooling(case: Case, markets: int, requests: int, seed: int) -> ByFleet:
+    """Blocking apart and together, and what use gains, by market."""
     clouds, each, load = case["clouds"], case["gpus_each"], case["load_per_gpu"]
     apart = loss_system(each, [1], [each * load], markets, requests, seed, "exponential")
-    lost, used = pooled(clouds, each, load, markets, requests, seed + 1)
-    mean = {
-        "blocking_separate": float(apart.blocked.mean()),
-        "blocking_pooled": float(lost.mean()),
-        "utilisation_gain": float(used.mean() - apart.use.mean()),
+    lost, used = pooled(clouds, each, load, markets, requests, seed + 1000)
+    return {
+        "blocking_separate": apart.blocked[:, 0],
+        "blocking_pooled": lost,
+        "utilisation_gain": used - apart.use,
     }
-    error = {
-        "blocking_separate": float(apart.blocked.std()),
-        "blocking_pooled": float(lost.std()),
-        "utilisation_gain": float(np.hypot(used.std(), apart.use.std())),
-    }
-    return mean, {name: spread / np.sqrt(markets) for name, spread in error.items()}
 
 
 @family("pooling")
 def test_a_pool_over_several_fleets_turns_fewer_requests_away(case: Case) -> None:
-    """Within 4.5 of the run's own standard errors."""
-    found, error = gain_from_pooling(case, 80, 120, 3)
-    for name, known in case.known.items():
-        assert abs(found[name] - known.value) <= 4.5 * error[name] + 1e-3, name
+    near(case, gain_from_pooling(case, 80, 120, 3))
 
 
 @pytest.mark.soak
 @family("pooling")
 def test_a_pool_over_several_fleets_turns_fewer_requests_away_within_the_tolerance_of_the_table(case: Case) -> None:
-    found, error = gain_from_pooling(case, 1000, 1200, 4)
-    assert all(4.0 * error[name] < case.known[name].tolerance for name in case.known)
-    case.agree(found)
+    agree_when_sure(case, lambda seed: gain_from_pooling(case, 500, 800, seed))
