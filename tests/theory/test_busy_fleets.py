@@ -132,7 +132,7 @@ def lost(case: Case, fleets: int, requests: int, seed: int, law: str = "exponent
 @pytest.mark.parametrize("law", ["exponential", "uniform"])
 @family("erlang_b", "multi_size_loss")
 def test_requests_are_lost_as_often_as_stated_whatever_the_law_of_lengths(case: Case, law: str) -> None:
-    near(case, lost(case, 400, 100, 1, law))
+    near(case, lost(case, 200, 100, 1, law))
 
 
 @pytest.mark.soak
@@ -245,7 +245,7 @@ def gain_from_pooling(case: Case, markets: int, requests: int, seed: int) -> ByF
 
 @family("pooling")
 def test_a_pool_over_several_fleets_turns_fewer_requests_away(case: Case) -> None:
-    near(case, gain_from_pooling(case, 80, 120, 3))
+    near(case, gain_from_pooling(case, 50, 120, 3))
 
 
 @pytest.mark.soak

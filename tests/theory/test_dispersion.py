@@ -16,7 +16,7 @@ from market.arrays import Floats
 from tests.theory.posted import Crowd, quantile, sold_hours, stratified
 from tests.theory.table import Case, family
 
-GAMES = 40_000
+GAMES = 20_000
 Draw = Callable[[Floats], Floats]
 
 
@@ -54,9 +54,9 @@ class Sales:
         first, last = self.sold(alone)[:, 0]
         return float(self.cost_usd + (self.top_usd - self.cost_usd) * last / first)
 
-    def most(self, draw: Draw, games: int = 4000) -> tuple[float, float]:
+    def most(self, draw: Draw, games: int = 2000) -> tuple[float, float]:
         """The most any fixed price earns against rivals who draw, and four standard errors of it."""
-        trial = np.linspace(self.cost_usd, self.top_usd, 41)
+        trial = np.linspace(self.cost_usd, self.top_usd, 21)
         others = draw(stratified(games, self.sellers - 1, seed=1))
         against = np.column_stack([np.repeat(trial, games), np.tile(others, (len(trial), 1))])
         earned = ((against[:, 0] - self.cost_usd) * self.sold(against)[:, 0]).reshape(len(trial), games)

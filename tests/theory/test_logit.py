@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 
 from tests.theory.table import Case, family
-from tests.theory.textbook import ORDERS, STARTS, Textbook, TextbookMarket, at_rest, each, textbook
+from tests.theory.textbook import Textbook, TextbookMarket, at_rest, each, from_everywhere, textbook
 
 GAIN = 1e-4  # no price change may gain more, USD per potential GPU-hour
-
-starts = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS.keys())
-orders = pytest.mark.parametrize("order", ORDERS)
 
 
 def symmetric(case: Case) -> Textbook:
@@ -80,22 +77,19 @@ def pass_through(world: Textbook, start: float) -> float:
     return float((after - before) / shock)
 
 
-@starts
-@orders
+@from_everywhere
 @family("logit_bertrand_symmetric")
 def test_equal_sellers_rest_at_the_nash_price_and_its_shares(case: Case, start: float, order: str) -> None:
     case.agree(measured_equal(at_rest(symmetric(case), start, order)), partly=True)
 
 
-@starts
-@orders
+@from_everywhere
 @family("logit_bertrand_asymmetric", "logit_multiproduct", "nested_logit_two_vendors", "logit_monopoly")
 def test_unlike_offers_rest_at_the_prices_of_their_owners(case: Case, start: float, order: str) -> None:
     case.agree(measured(at_rest(unlike(case), start, order)))
 
 
-@starts
-@orders
+@from_everywhere
 @family("logit_capacity_clearing")
 def test_a_seller_short_of_capacity_rests_where_demand_meets_it(case: Case, start: float, order: str) -> None:
     case.agree(measured(at_rest(unlike(case), start, order)))

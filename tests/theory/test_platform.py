@@ -12,10 +12,9 @@ import pytest
 from experiments.measure.equilibrium import Demand, Offers, monopoly, nash, profit_index
 from market.randomness import Purpose, uniform
 from tests.theory.table import Case, family
-from tests.theory.textbook import ORDERS, STARTS, Backstop, Textbook, at_rest, each, textbook
+from tests.theory.textbook import STARTS, Backstop, Textbook, at_rest, each, from_everywhere, textbook
 
 starts = pytest.mark.parametrize("start", STARTS.values(), ids=STARTS.keys())
-orders = pytest.mark.parametrize("order", ORDERS)
 
 
 def equal_sellers(case: Case) -> Textbook:
@@ -27,8 +26,7 @@ def equal_sellers(case: Case) -> Textbook:
 # ------------------------------------------------------------------------------------------------ a platform's fee
 
 
-@starts
-@orders
+@from_everywhere
 @family("platform_take_rate")
 def test_sellers_pass_a_fee_on_but_not_all_of_it(case: Case, start: float, order: str) -> None:
     rate = case["take_rate"]
@@ -72,8 +70,7 @@ def beside_a_desk(case: Case) -> Textbook:
     return equal_sellers(case).but(backstop=desk)
 
 
-@starts
-@orders
+@from_everywhere
 @family("backstop_logit_unlimited")
 def test_a_fixed_offer_without_a_cap_lowers_every_price(case: Case, start: float, order: str) -> None:
     market = at_rest(beside_a_desk(case), start, order)
@@ -107,8 +104,7 @@ def sold_out_after(world: Textbook, prices: np.ndarray) -> float:
     return float(np.mean(moments))
 
 
-@starts
-@orders
+@from_everywhere
 @family("backstop_logit_limited")
 def test_beside_a_capped_offer_prices_move_only_where_the_cap_is_slack(case: Case, start: float, order: str) -> None:
     market = at_rest(beside_a_desk(case), start, order)

@@ -251,7 +251,7 @@ def test_alternating_best_replies_never_rest_but_cycle_through_the_stated_band(c
 def test_a_dominant_seller_rests_where_the_fringe_leaves_it_most(case: Case) -> None:
     """Small sellers take the price, so they have more hours to sell the higher it is, and sell before it."""
     intercept, slope = float(case["demand_intercept_gpu_hours"]), float(case["demand_slope"])
-    crowd, prices = line(2000, intercept, slope)
+    crowd, prices = line(1000, intercept, slope)
     both = np.repeat(prices[:, None], 2, axis=1)
     hours = np.column_stack([case["fringe_supply_slope"] * np.maximum(prices, 0.0), np.full(len(prices), intercept)])
     sold = sold_hours(both, hours, crowd)
@@ -263,8 +263,8 @@ def test_a_dominant_seller_rests_where_the_fringe_leaves_it_most(case: Case) -> 
 def test_beside_a_fixed_offer_of_the_same_hours_the_order_of_tenants_decides_about_the_price(case: Case) -> None:
     intercept, slope = float(case["demand_intercept_gpu_hours"]), float(case["demand_slope"])
     cost, fixed = case["marginal_cost_usd_per_gpu_hour"], case["backstop_price_usd_per_gpu_hour"]
-    crowd, prices = line(4000, intercept, slope, case["rationing"])
-    prices = np.append(prices[(prices > fixed) & (prices <= intercept / slope)][::4], fixed)
+    crowd, prices = line(2000, intercept, slope, case["rationing"])
+    prices = np.append(prices[(prices > fixed) & (prices <= intercept / slope)][::2], fixed)
     both = np.column_stack([prices, np.full(len(prices), fixed)])
     sold = sold_hours(both, np.array([np.inf, case["backstop_capacity_gpu_hours"]]), crowd)[:, 0]
     above, match = (prices - cost) * sold, (fixed - cost) * sold[-1]

@@ -14,7 +14,7 @@ from scipy.optimize import root_scalar
 from market.arrays import Floats
 from market.choice import Pairs, choice_probabilities, rank_offers
 from tests.theory.table import Case, family
-from tests.theory.textbook import ORDERS, Textbook, textbook
+from tests.theory.textbook import ORDERS, Textbook, from_everywhere, textbook
 
 # ------------------------------------------------------------------------------------------------ identical offers
 
@@ -94,11 +94,10 @@ def value_of_a_tenant(case: Case, own: float, rival: float, stays: float) -> flo
     return float(of_own - of_rivals)
 
 
-@pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("start", [1.0, 2.0])
+@from_everywhere
 @family("switching_targeted_prices")
 def test_own_and_rivals_tenants_are_quoted_what_patience_and_inertia_call_for(
-    case: Case, order: str, start: float
+    case: Case, start: float, order: str
 ) -> None:
     """Patient sellers act like myopic ones whose cost is lower by the discounted value of a tenant."""
     d, cost = case["discount_factor_per_contract"], case["marginal_cost_usd_per_gpu_hour"]

@@ -40,6 +40,12 @@ ROOMY = 1.25  # capacity of an offer without limit: it could serve everybody
 TICK_USD = 1e-4
 STARTS = {"at cost": 1.0, "at twice cost": 2.0}
 ORDERS = ("together", "in turn", "in turn, last first")
+from_everywhere = pytest.mark.parametrize(
+    ("start", "order"),
+    [(STARTS["at cost"], ORDERS[0]), (STARTS["at twice cost"], ORDERS[0]), (1.0, ORDERS[1]), (2.0, ORDERS[2])],
+    ids=["at cost, together", "at twice cost, together", "at cost, in turn", "at twice cost, in turn, last first"],
+)
+"""Two starts and both orders of moving."""
 
 
 @dataclass(frozen=True)
