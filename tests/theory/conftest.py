@@ -11,25 +11,29 @@ import pytest
 from tests.theory.table import SHIPPED, Case, CaseError, read_cases
 
 _FOUND = "theory_off"
+TABLE = pytest.StashKey[dict[str, list[Case]]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "family(*names): families of known answers that a test answers for")
-
-
-def _table(config: pytest.Config) -> dict[str, list[Case]]:
     path = config.getoption("theory_cases", None)
     try:
-        return read_cases(SHIPPED if path is None else Path(config.invocation_params.dir, path))
+        config.stash[TABLE] = read_cases(SHIPPED if path is None else Path(config.invocation_params.dir, path))
     except CaseError as error:
         raise pytest.UsageError(str(error)) from None
+
+
+@pytest.fixture
+def table(request: pytest.FixtureRequest) -> dict[str, list[Case]]:
+    """The table at hand."""
+    return request.config.stash[TABLE]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrise the argument ``case`` by the cases of the families named."""
     marker = metafunc.definition.get_closest_marker("family")
     if "case" in metafunc.fixturenames and marker is not None:
-        table = _table(metafunc.config)
+        table = metafunc.config.stash[TABLE]
         cases = [case for name in marker.args for case in table.get(name, [])]
         metafunc.parametrize("case", cases, ids=[case.name for case in cases])
 
