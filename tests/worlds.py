@@ -1,10 +1,9 @@
-"""Worlds that tests share: small random scenarios, the textbook market, what a run shows, and seeded faults.
+"""Worlds that tests share: small random scenarios, what a run shows, and seeded faults.
 
-Three kinds of world:
+Two kinds of world (markets whose prices are known in closed form are in ``tests/theory/textbook.py``):
 
 * `small_world` - a hypothesis strategy: a random, valid `Scenario` with replaced small tables, a seed and a length;
-* `few_sellers` - one fixed small market, for claims about rules;
-* `textbook` - a market whose prices are known in closed form (logit demand, one product and cost a seller).
+* `few_sellers` - one fixed small market, for claims about rules.
 """
 
 from __future__ import annotations
