@@ -500,3 +500,9 @@ def in_full_lots(model: MarketModel) -> NDArray[np.bool_]:
 def in_roomy_lots(model: MarketModel) -> NDArray[np.bool_]:
     """Leases of lots with more GPUs open than the lease holds."""
     return model.book.open_gpus.ravel()[model.leases.lot] > 2.0 * model.leases.gpus
+
+
+def hold_prices(model: MarketModel) -> None:
+    """From now on sellers keep their prices."""
+    for _, seller in model.sellers:
+        seller.rule = PRICING["fixed"]

@@ -136,7 +136,7 @@ def test_a_further_seller_leaves_every_draw_of_everyone_else_bit_equal(newcomer:
 def _identities(model: MarketModel) -> tuple[set[int], set[int]]:
     """Keys of all who may draw, and of all that may be drawn for; the keys of nobody and nothing are 0."""
     suppliers, tenants = model.suppliers, model.tenants
-    numbers = np.bincount(tenants.segment)
+    numbers = np.bincount(model.forecast.tenants.segment)
     segment, ordinal = (
         np.concatenate(parts)
         for parts in zip(*((np.full(n, g), np.arange(n)) for g, n in enumerate(numbers)), strict=True)

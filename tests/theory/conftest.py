@@ -39,10 +39,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """How far off the answers of a test were goes into its report, also from a worker process."""
+    """How far off the answers of a test were goes into its report, in plain numbers that a worker process can send."""
     case = getattr(item, "callspec", None) and item.callspec.params.get("case")  # type: ignore[attr-defined]
     if call.when == "call" and isinstance(case, Case):
-        item.user_properties += [(_FOUND, (case.family, name, off)) for name, off in case.off.items()]
+        item.user_properties += [(_FOUND, (case.family, name, float(off))) for name, off in case.off.items()]
         case.off.clear()
 
 
