@@ -9,10 +9,10 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,24 +21,20 @@ import polars as pl
 
 from experiments.design import DEFAULT_DESIGN, Design, stored_plan
 from experiments.engine import runner
+from experiments.engine.drive import Means, Progress, do_missing
 from experiments.engine.errors import ScenarioError, nearest
-from experiments.engine.executors import Notice, Report, executor
-from experiments.engine.parts import Parts
-from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, RunSpec, Window, make_plan, sources_digest
-from experiments.engine.runner import RunResult
+from experiments.engine.executors import Notice
+from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Window, make_plan, sources_digest
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
-from experiments.measure import stats, weekly
+from experiments.measure import response, stats, weekly
 from experiments.measure.risk import risk as risk_by_arm
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
 
 if TYPE_CHECKING:
     from experiments.show.figures import Drawing
 
-__all__ = ["Results", "carry_out", "compare", "default_out", "experiment", "report", "run"]
-
-Progress = Callable[[int, int], None]
-"""Told how many runs are done, of how many."""
+__all__ = ["Results", "carry_out", "compare", "comparison", "default_out", "experiment", "report", "run", "steps"]
 
 _PACKAGES = ("neocloud-market", "mesa", "numpy", "scipy", "polars", "pydantic", "loky")
 
@@ -66,11 +62,12 @@ class Results:
         """
         store = _stored(Path(folder))
         runs = store.read("runs")
-        if not len(runs):
+        wanted = {spec.id for spec in store.plan.runs()}
+        done = wanted & set(runs["id"])
+        if not done:
             raise ScenarioError(f"{folder}: no run is finished; {_go_on(store)}")
         failed = runs.filter(pl.col("status") != "ok").height
-        missing = len({spec.id for spec in store.plan.runs()}) - runs["id"].n_unique()
-        return cls(store, failed, max(0, missing))
+        return cls(store, failed, len(wanted - done))
 
     @property
     def plan(self) -> Plan:
@@ -127,6 +124,19 @@ class Results:
         """Price, cap and sales of the vendor's desks by run and week."""
         return self._read("desk_week")
 
+    @cached_property
+    def _scanned(self) -> pl.LazyFrame:
+        """The outcomes, to be read a piece at a time."""
+        return self.store.scan("outcomes")
+
+    def metric(self, name: str, weeks: int) -> pl.DataFrame:
+        """An outcome by arm and seed; see `experiments.measure.response.values`."""
+        return response.values(self._scanned, self.runs, name, weeks)
+
+    def metric_names(self, weeks: int) -> list[str]:
+        """Display names of the outcomes over weeks 1 to ``weeks``."""
+        return list(response.metric_names(self.summary, weeks))
+
     def as_dict(self) -> dict[str, Any]:
         """Everything that is printed, in plain values: what ``--format json`` shows."""
         return {
@@ -142,7 +152,7 @@ class Results:
     @cached_property
     def summary(self) -> pl.DataFrame:
         """Mean and interval of every metric by arm."""
-        return stats.summarise(self.outcomes, self.runs, self.plan.level, experiment=self.plan.name)
+        return stats.summarise(self._scanned, self.runs, self.plan.level, experiment=self.plan.name)
 
     @cached_property
     def risk(self) -> pl.DataFrame:
@@ -158,7 +168,7 @@ class Results:
             for contrast in self.plan.contrasts
             if {contrast.arm, contrast.base} <= arms
         ]
-        return stats.effects(self.outcomes, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
+        return stats.effects(self._scanned, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
 
     def figure(self, name: str = "price_paths") -> Drawing:
         """A figure of the report by its name, with its caption; a notebook shows both.
@@ -236,7 +246,8 @@ def experiment(
         seed: the first of them.
         weeks: length of each run.
         uncertainty: number of outer draws of the uncertain parameters; each effect then has a range over them.
-        options: see `carry_out`: ``out``, ``root``, ``workers``, ``tables``, ``progress``, ``notice``, ``command``.
+        options: see `carry_out`: ``out``, ``root``, ``tables``, ``progress``, ``notice``, ``command``, and `Means`:
+            ``workers`` and others.
 
     Raises:
         ScenarioError: bad input, in one line; nothing is run or written.
@@ -282,14 +293,22 @@ def compare(
     An arm has the name of its scenario (``scenario.set("name", ...)`` gives another), or says what it changes where it
     has the name of the base. The contrast of a single variant is called ``effect``, those of several as their arms.
     """
-    if not variants:
-        raise ScenarioError("compare: nothing to compare with; allowed: one scenario or more after the base")
     first, *others = (_loaded(scenario).changed(assignments, set, weeks) for scenario in (base, *variants))
+    plan = comparison(first, others, seeds=seeds, seed=seed)
+    return carry_out(_with_draws(plan, uncertainty), **options)
+
+
+def comparison(
+    first: Scenario, others: Sequence[Scenario], *, seeds: int | None = None, seed: int | None = None
+) -> Plan:
+    """The plan of `compare`: an arm a scenario, each of the others against the first."""
+    if not others:
+        raise ScenarioError("compare: nothing to compare with; allowed: one scenario or more after the base")
     arms = [Arm(first.name, first), *(Arm(_variant_name(first, other), other) for other in others)]
     names = [arm.name for arm in arms]
     if twice := next((name for name in names if names.count(name) > 1), ""):
         raise ScenarioError(f"compare: two scenarios are called {twice!r}; give one another name: {twice}+name=other")
-    plan = make_plan(
+    return make_plan(
         _comparison(first, others),
         first,
         arms,
@@ -297,7 +316,6 @@ def compare(
         first_seed=seed,
         contrasts=[Contrast("effect" if len(others) == 1 else arm.name, arm.name, first.name) for arm in arms[1:]],
     )
-    return carry_out(_with_draws(plan, uncertainty), **options)
 
 
 def _with_draws(plan: Plan, draws: int | None) -> Plan:
@@ -341,12 +359,12 @@ def carry_out(
     *,
     out: str | Path | None = None,
     root: str | Path = "out",
-    workers: int | None = None,
     tables: Sequence[str] = DEFAULT_TABLES,
     progress: Progress | None = None,
     notice: Notice | None = None,
     command: str = "",
     usual: bool = False,
+    **means: Any,
 ) -> Results:
     """Do what is missing of a plan, store it, measure it.
 
@@ -354,24 +372,25 @@ def carry_out(
         plan: what to run.
         out: folder of the results; default: one named after the plan in ``root``, so that equal plans share theirs.
         root: folder of such folders.
-        workers: processes; default one per core.
         tables: recorded tables to keep besides the outcomes.
         progress: told how many runs are done, of how many.
         notice: told in one line when a worker dies; default: standard error.
         command: the command behind it, for the manifest.
         usual: the plan is a built-in experiment as it stands.
+        means: ``workers``, ``executor``, ``scheduler``, ``timeout``, ``fail_fast``, ``retry_failed``; see `Means`.
 
     Raises:
-        ScenarioError: the folder cannot be used.
+        ScenarioError: the folder cannot be used, or the means make no sense.
+        StoppedError: a run did not end well and ``fail_fast`` is on.
         StoreError: writing failed on the way; what is finished is kept.
     """
     folder = Path(out) if out is not None else default_out(plan, usual=usual, root=root)
-    store = Store(folder, plan, measured.OUTCOME_SCHEMA, tables)
+    store, chosen, say = Store(folder, plan, measured.OUTCOME_SCHEMA, tables), Means(**means), notice or _say
     start, clock = datetime.now(UTC), time.perf_counter()
-    with store.open():
+    with store.open(command, say):
         if not store.complete():
             store.begin(_manifest(plan, command, start))
-            statuses = _do_missing(store, workers, progress or _silent, notice or _say)
+            statuses = do_missing(store, steps(), chosen, progress or _silent, say)
             store.compact(statuses)
             bad = sum(entry["status"] != "ok" for entry in statuses.values())
             ended = {"seconds": round(time.perf_counter() - clock, 3), "runs": _counts(plan, bad)}
@@ -397,38 +416,22 @@ def report(folder: str | Path) -> Results:
     return results
 
 
-def _do_missing(store: Store, workers: int | None, progress: Progress, notice: Notice) -> dict[str, dict[str, str]]:
-    """Status and message of every run of the plan, once the missing ones are done."""
-    statuses = store.finished()
-    specs = store.plan.runs()
-    missing = [spec for spec in specs if spec.id not in statuses]
-    steps = (runner.simulate, measured.outcomes, weekly.derived)
-    work = partial(_work, parts=store.parts, steps=steps)
-    progress(len(specs) - len(missing), len(specs))
-    for report in executor(workers, len(missing), notice).reports(missing, work):
-        statuses[report.id] = {"status": report.status, "message": report.message}
-        progress(len(statuses), len(specs))
-    return statuses
-
-
-def _work(spec: RunSpec, parts: Parts, steps: tuple[runner.Simulate, runner.Measure, runner.Derive]) -> Report:
-    """One run, from the scenario to its part in the store; in a worker or here."""
-    known = parts.status(spec.id)
-    if known is not None:  # done by a worker that died before it could say so
-        return Report(spec.id, known["status"], known["message"])
-    result: RunResult = runner.execute(spec, *steps)
-    parts.save(spec.id, result)
-    return Report(spec.id, result.status, result.message)
+def steps() -> tuple[runner.Simulate, runner.Measure, runner.Derive]:
+    """What is done for every run: simulate, measure, derive the small tables."""
+    return runner.simulate, measured.outcomes, weekly.derived
 
 
 def _report(results: Results) -> None:
-    """Everything that follows from the tables: summary, effects, figures, report."""
+    """Everything that follows from the tables: summary, effects, responses, figures, report."""
     from experiments.show import report as shown
+    from experiments.show import response as swept
 
     results.store.write_csv("summary", results.summary)
     results.store.write_csv("effects", results.effects)
     if results.plan.risk:
         results.store.write_csv("risk", results.risk)
+    if swept.applies(results):
+        results.store.write_csv("response", swept.response_table(results))
     shown.write(results)
 
 

@@ -14,7 +14,17 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from experiments.engine.errors import ScenarioError, nearest
-from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Screen, Window, make_plan
+from experiments.engine.plan import (
+    DEFAULT_SEEDS,
+    Arm,
+    Contrast,
+    Plan,
+    Screen,
+    Window,
+    make_plan,
+    seeds_from,
+    variant,
+)
 from experiments.engine.runner import DERIVED, TABLES
 from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml
 from market.parameters import Parameters
@@ -25,10 +35,14 @@ DEFAULT_DESIGN = "developer-cloud"
 
 
 class ArmDesign(Parameters):
-    """A variant: a name and the keys it sets in the scenario (its own scenario, where it names one)."""
+    """A variant: a name and the keys it sets in the scenario (its own scenario, where it names one).
+
+    ``seeds``: how many of its own; 0: as many as all others.
+    """
 
     name: str = Field(min_length=1)
     scenario: str = ""
+    seeds: int = Field(default=0, ge=0, le=1_000_000)
     set: dict[str, Cell] = Field(default_factory=dict)
 
 
@@ -137,7 +151,7 @@ class Design(Parameters):
         return make_plan(
             self.name,
             base,
-            [Arm(arm.name, self._scenario(arm, base, varied)) for arm in self.arms],
+            [self._arm(arm, base, varied, first_seed) for arm in self.arms],
             question=self.question,
             seeds=self.seeds if seeds is None else seeds,
             first_seed=first_seed,
@@ -147,9 +161,12 @@ class Design(Parameters):
             risk=self.risk,
         )
 
-    def _scenario(self, arm: ArmDesign, base: Scenario, varied: Callable[[Scenario], Scenario]) -> Scenario:
+    def _arm(
+        self, arm: ArmDesign, base: Scenario, varied: Callable[[Scenario], Scenario], first_seed: int | None
+    ) -> Arm:
         own = varied(Scenario.load(arm.scenario)) if arm.scenario else base
-        return own.with_(arm.set, f"experiment {self.name}, arm {arm.name}") if arm.set else own
+        seeds = seeds_from(first_seed, arm.seeds) if arm.seeds else ()
+        return variant(arm.name, own, arm.set, f"experiment {self.name}, arm {arm.name}", seeds)
 
 
 def stored_plan(folder: Path) -> tuple[Plan, list[str]]:
@@ -170,10 +187,7 @@ def stored_plan(folder: Path) -> tuple[Plan, list[str]]:
 
 def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
     """The plan that `Plan.record` and the store wrote down."""
-    arms, outer = (
-        tuple(Arm(arm["name"], base.with_(arm["set"], where)) for arm in record.get(part, ()))
-        for part in ("arms", "outer")
-    )
+    arms, outer = (tuple(_recorded_arm(arm, base, where) for arm in record.get(part, ())) for part in ("arms", "outer"))
     return Plan(
         record["name"],
         record["question"],
@@ -190,6 +204,13 @@ def _recorded(record: Mapping[str, Any], base: Scenario, where: str) -> Plan:
         record.get("risk", ""),
         outer,
     )
+
+
+def _recorded_arm(arm: Mapping[str, Any], base: Scenario, where: str) -> Arm:
+    seeds = tuple(arm.get("seeds", ()))
+    if "problem" in arm:
+        return Arm(arm["name"], base, seeds, arm["problem"], arm["set"])
+    return Arm(arm["name"], base.with_(arm["set"], where), seeds)
 
 
 def design_names() -> list[str]:

@@ -38,13 +38,14 @@ from typing import Any
 import tomli_w
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
 
 from agents.rules.capacity import CAPACITY
 from agents.rules.participation import PARTICIPATION, LeptonParameters
 from agents.rules.pricing import PRICING, PricingParameters
 from agents.vendor.developer_cloud import DeveloperCloudParameters
 from agents.vendor.leaseback import BackstopParameters, BuybackParameters, LeasebackParameters
-from experiments.engine.errors import ScenarioError, nearest
+from experiments.engine.errors import ImpossibleError, ScenarioError, nearest
 from experiments.entries import Cell, Entry, bounds, cell_from_text
 from experiments.events import check_names, event_cells, event_from_text, read_events, typed_policy
 from market.choice import ChoiceParameters
@@ -58,7 +59,7 @@ from market.tables import PACKAGED, TABLE_NAMES, TableError, Tables, load_tables
 from market.tenants import DemandParameters, TenantParameters
 from market.throughput import SoftwareParameters
 
-__all__ = ["DEFAULT_SCENARIO", "Cell", "Scenario", "ScenarioError", "read_toml", "scenario_names"]
+__all__ = ["DEFAULT_SCENARIO", "Cell", "Scenario", "ScenarioError", "read_toml", "read_value", "scenario_names"]
 
 DEFAULT_SCENARIO = "baseline-2025"
 
@@ -146,9 +147,11 @@ class Scenario(Parameters):
         """The hours on offer stand on GPUs leased back in full."""
         desk = self.developer_cloud
         if desk.cap_gpus > desk.firm_gpus:
-            raise ValueError(
-                f"developer_cloud.cap_gpus = {desk.cap_gpus:g}: more than are leased back; "
-                f"allowed: 0 to developer_cloud.firm_gpus = {desk.firm_gpus:g} GPUs"
+            raise PydanticCustomError(
+                "beyond",
+                "developer_cloud.cap_gpus = {cap}: more than are leased back; "
+                "allowed: 0 to developer_cloud.firm_gpus = {firm} GPUs",
+                {"cap": f"{desk.cap_gpus:g}", "firm": f"{desk.firm_gpus:g}"},
             )
         return self
 
@@ -330,6 +333,15 @@ def _parsed(assignment: str, where: str) -> tuple[str, Any]:
         return key, text  # refused below, with its place and what is allowed
 
 
+def read_value(key: str, text: str, where: str) -> Any:
+    """The value that a text stands for, read as the field of its key wants it; `Scenario.with_` checks it.
+
+    Raises:
+        ScenarioError: no such key.
+    """
+    return _parsed(f"{key}={text}", where)[1]
+
+
 @cache
 def _adapter(key: str) -> TypeAdapter[Any]:
     """Reads a text as the type of a field."""
@@ -452,13 +464,18 @@ def _build(entries: Mapping[str, Entry]) -> Scenario:
         raise _explained(error, entries) from None
 
 
+_BEYOND = {"greater_than", "greater_than_equal", "less_than", "less_than_equal", "beyond"}
+"""Problems of a value that is of the right kind and out of bounds."""
+
+
 def _explained(error: ValidationError, entries: Mapping[str, Entry]) -> ScenarioError:
     """The first problem of a refused scenario in one line."""
     problem = error.errors(include_url=False)[0]
+    refusal = ImpossibleError if problem["type"] in _BEYOND else ScenarioError
     key = ".".join(map(str, problem["loc"]))
     if key not in entries or key not in _fields():  # a rule over several keys speaks for itself
         message = problem["msg"].removeprefix("Value error, ")
         origins = [where for name, (_, where, _) in entries.items() if "." in name and name in message]
-        return ScenarioError(f"{min(origins, key=lambda where: where.startswith('scenario '), default=key)}: {message}")
+        return refusal(f"{min(origins, key=lambda where: where.startswith('scenario '), default=key)}: {message}")
     value, where, _ = entries[key]
-    return ScenarioError(f"{where}: {key} = {value!r}; allowed: {bounds(_fields()[key])}")
+    return refusal(f"{where}: {key} = {value!r}; allowed: {bounds(_fields()[key])}")

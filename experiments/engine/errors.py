@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-__all__ = ["ScenarioError", "StoreError", "nearest"]
+__all__ = ["ImpossibleError", "ScenarioError", "StoppedError", "StoreError", "nearest"]
 
 
 class ScenarioError(ValueError):
     """Bad input: one line with what is wrong, where, the value, what is allowed and the nearest valid name."""
+
+
+class ImpossibleError(ScenarioError):
+    """A value of the right kind outside what is allowed: as one arm of many it is a row that says so."""
+
+
+class StoppedError(RuntimeError):
+    """A run did not end well and the user asked to stop there; what is finished is kept."""
 
 
 class StoreError(RuntimeError):

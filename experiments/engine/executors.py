@@ -1,8 +1,8 @@
-"""Executors: the same work done here, or in processes of this machine.
+"""Executors: the same work done here, in processes of this machine, or on a cluster (see `cluster`).
 
-Both take ``work(spec) -> report`` and yield reports as runs finish; the work itself stores its result, so nothing
-large travels and the memory of the parent stays flat. A worker that dies breaks its pool: every run that was in the
-pool's hands is done alone, in new pools, and retried once; one that keeps killing its worker is reported as ``died``.
+All yield reports as runs finish; what a run made is stored as it finishes, so that nothing gathers in the parent. A
+worker that dies takes what it had in hand with it: each such run is done alone and tried twice; one that keeps killing
+its worker is reported as ``died``, one that holds its worker beyond the time it was given as ``timeout``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
@@ -22,10 +22,21 @@ from typing import Any, Protocol, cast
 from experiments.engine.plan import RunSpec
 from experiments.engine.threads import ONE_THREAD
 
-__all__ = ["Executor", "InProcess", "LocalProcesses", "Report", "available_cores", "executor"]
+__all__ = [
+    "Executor",
+    "InProcess",
+    "LocalProcesses",
+    "Notice",
+    "Pooled",
+    "Report",
+    "available_cores",
+    "executor",
+    "overdue",
+]
 
 _SMALLEST_TASK_SECONDS = 0.1  # shorter runs travel together: sending a task costs about a millisecond
 _TASKS_PER_WORKER = 2  # one running, one waiting
+_GRACE_SECONDS = 60.0  # for a worker to start, and for a run to notice that its time is over
 _TRIES_ALONE = 2  # a suspect may only have waited in the pool that broke: its own run and one retry
 _IDLE_SECONDS = 120  # an unused pool stays warm this long
 _WATCH_SECONDS = 1.0
@@ -33,7 +44,7 @@ _WATCH_SECONDS = 1.0
 
 @dataclass(frozen=True)
 class Report:
-    """What became of a run: ``ok``, ``failed`` or ``died``, with a message and the seconds it took."""
+    """What became of a run: ``ok``, ``failed``, ``timeout`` or ``died``, with a message and the seconds it took."""
 
     id: str
     status: str
@@ -60,10 +71,10 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def executor(workers: int | None, runs: int, notice: Notice = print) -> Executor:
+def executor(workers: int | None, runs: int, notice: Notice = print, timeout: float | None = None) -> Executor:
     """In-process for one worker or one run, else local processes; None: as many workers as there are cores."""
     count = min(available_cores() if workers is None else workers, runs)
-    return LocalProcesses(count, notice) if count > 1 else InProcess()
+    return LocalProcesses(count, notice, timeout) if count > 1 else InProcess()
 
 
 def _timed(spec: RunSpec, work: Work) -> Report:
@@ -86,20 +97,41 @@ class InProcess:
             yield _timed(spec, work)
 
 
-class LocalProcesses:
-    """Processes of this machine (loky: own start method, safe in notebooks), one thread each, kept warm.
+class Pooled:
+    """Work sent to a pool of workers in small chunks, and what to do when workers die or never answer.
+
+    A kind of pool says how it is opened, fed and ended, and which errors mean that a worker is gone.
 
     Args:
-        workers: number of processes.
+        workers: number of workers.
         notice: told in one line when a worker dies.
+        timeout: seconds that a run may take; None: any time.
     """
 
-    def __init__(self, workers: int, notice: Notice = print) -> None:
+    _lost: tuple[type[BaseException], ...] = ()
+
+    def __init__(self, workers: int, notice: Notice = print, timeout: float | None = None) -> None:
         self.workers = workers
         self._notice = notice
-        self._pool: Any = None
+        self._timeout = timeout
 
-    def reports(self, specs: Sequence[RunSpec], work: Work) -> Iterator[Report]:
+    def _open(self, workers: int) -> None:
+        """Have this many workers, none of them broken."""
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        """End the workers, whatever they are doing."""
+        raise NotImplementedError
+
+    def _send(self, chunk: Sequence[RunSpec], work: Any) -> Future[Any]:
+        """Send a chunk to a worker; an error of `_lost` if the pool is broken."""
+        raise NotImplementedError
+
+    def _received(self, chunk: Sequence[RunSpec], answer: Any, work: Any) -> list[Report]:
+        """Reports from the answer of a worker."""
+        return cast("list[Report]", answer)
+
+    def reports(self, specs: Sequence[RunSpec], work: Any) -> Iterator[Report]:
         """One report per spec, as they finish; leaves no process behind when it is stopped."""
         suspects: list[RunSpec] = []
         finished = False
@@ -112,68 +144,96 @@ class LocalProcesses:
             if not finished:
                 self._stop()
 
-    def _through_pool(self, specs: Sequence[RunSpec], work: Work, suspects: list[RunSpec]) -> Iterator[Report]:
+    def _through_pool(self, specs: Sequence[RunSpec], work: Any, suspects: list[RunSpec]) -> Iterator[Report]:
         """Reports of the runs whose workers live; the others are added to the suspects."""
         queue = list(reversed(specs))
-        pending: dict[Future[list[Report]], list[RunSpec]] = {}
+        pending: dict[Future[Any], list[RunSpec]] = {}
         size = 1
-        self._pool = _pool(self.workers)
+        self._open(self.workers)
         while queue or pending:
-            while queue and len(pending) < _TASKS_PER_WORKER * self.workers:
-                chunk = [queue.pop() for _ in range(min(size, len(queue)))]
-                future = self._submit(chunk, work)
-                if future is None:  # broken before it took the task
-                    queue.extend(reversed(chunk))
-                    if not pending:
-                        self._restart(self.workers)
-                    break
-                pending[future] = chunk
-            broken: list[RunSpec] = []
-            for future in wait(pending, return_when=FIRST_COMPLETED).done:
+            if not self._fill(queue, pending, size, work) and not pending:
+                self._open(self.workers)
+                continue
+            done = wait(pending, timeout=self._patience(pending.values()), return_when=FIRST_COMPLETED).done
+            lost: list[RunSpec] = [] if done else _joined(pending.values())
+            for future in done:
                 chunk = pending.pop(future)
                 try:
-                    reports = future.result()
-                except BrokenProcessPool:
-                    broken.extend(chunk)
+                    reports = self._received(chunk, future.result(), work)
+                except self._lost:
+                    lost.extend(chunk)
                     continue
                 size = _next_size(reports, len(queue), self.workers)
                 yield from reports
-            if broken:
-                broken.extend(spec for chunk in pending.values() for spec in chunk)
-                pending.clear()
-                self._announce(broken)
-                suspects.extend(broken)
-                self._restart(self.workers)
+            if lost:
+                suspects.extend(self._after_loss(lost, pending, bool(done)))
 
-    def _submit(self, chunk: list[RunSpec], work: Work) -> Future[list[Report]] | None:
-        try:
-            future: Future[list[Report]] = self._pool.submit(_chunk, chunk, work)
-        except BrokenProcessPool:
-            return None
-        return future
+    def _fill(self, queue: list[RunSpec], pending: dict[Future[Any], list[RunSpec]], size: int, work: Any) -> bool:
+        """Keep every worker busy and one chunk waiting for it; False when the pool is broken."""
+        while queue and len(pending) < _TASKS_PER_WORKER * self.workers:
+            chunk = [queue.pop() for _ in range(min(size, len(queue)))]
+            try:
+                pending[self._send(chunk, work)] = chunk
+            except self._lost:
+                queue.extend(reversed(chunk))
+                return False
+        return True
 
-    def _announce(self, broken: list[RunSpec]) -> None:
-        names = "; ".join(spec.label for spec in broken)
-        self._notice(f"a worker process died during one of: {names}. Each is now done alone.")
+    def _patience(self, chunks: Iterable[Sequence[RunSpec]]) -> float | None:
+        """Seconds after which a pool that answers nothing is stuck: runs interrupt themselves before that."""
+        return None if self._timeout is None else self._timeout * max(map(len, chunks)) + _GRACE_SECONDS
 
-    def _alone(self, spec: RunSpec, work: Work) -> Report:
+    def _after_loss(self, lost: list[RunSpec], pending: dict[Future[Any], list[RunSpec]], died: bool) -> list[RunSpec]:
+        """Start anew after a death or a standstill; returns the runs that may be to blame."""
+        blamed = list({spec.id: spec for spec in [*lost, *_joined(pending.values())]}.values())
+        pending.clear()
+        names = "; ".join(spec.label for spec in blamed)
+        what = "died" if died else "did not come back"
+        self._notice(f"a worker process {what} during one of: {names}. Each is now done alone.")
+        self._open(self.workers)
+        return blamed
+
+    def _alone(self, spec: RunSpec, work: Any) -> Report:
         """A suspect in a pool where nothing else can be at fault: a first try of its own, and one more."""
         for _ in range(_TRIES_ALONE):
-            self._restart(1)
+            self._open(1)
             try:
-                (report,) = self._pool.submit(_chunk, [spec], work).result()
-            except BrokenProcessPool:
+                answer = self._send([spec], work).result(self._patience([[spec]]))
+                (report,) = self._received([spec], answer, work)
+            except self._lost:
                 continue
-            return cast(Report, report)
+            except TimeoutError:
+                self._notice(f"{spec.label}: its worker did not come back; given up.")
+                return Report(spec.id, "timeout", overdue(self._timeout or 0.0))
+            return report
         self._notice(f"{spec.label}: its worker process died again and again; given up.")
         return Report(spec.id, "died", "the worker process died at every try")
 
-    def _restart(self, workers: int) -> None:
-        self._stop()
+
+def overdue(seconds: float) -> str:
+    """The message of a run that was not done in time."""
+    return f"not done after {seconds:g} s"
+
+
+def _joined(chunks: Iterable[Sequence[RunSpec]]) -> list[RunSpec]:
+    return [spec for chunk in chunks for spec in chunk]
+
+
+class LocalProcesses(Pooled):
+    """Processes of this machine (loky: own start method, safe in notebooks), one thread each, kept warm."""
+
+    _lost = (BrokenProcessPool,)
+    _pool: Any = None
+
+    def _open(self, workers: int) -> None:
+        if self._pool is not None:
+            self._stop()
         self._pool = _pool(workers)
 
+    def _send(self, chunk: Sequence[RunSpec], work: Work) -> Future[Any]:
+        return cast("Future[Any]", self._pool.submit(_chunk, chunk, work))
+
     def _stop(self) -> None:
-        """End the processes of the pool, whatever they are doing."""
         if self._pool is not None:
             with suppress(Exception):  # a broken pool may complain about being stopped
                 self._pool.shutdown(wait=True, kill_workers=True)

@@ -68,7 +68,11 @@ class Parts:
         schema = self.schemas[name]
         frame = result.frames[name].select(pl.col(column).cast(kind) for column, kind in schema.items())
         path = folder / f"{name}.parquet"
-        frame.select(pl.lit(run, pl.String).alias("run"), pl.all()).write_parquet(path)
+        whole = frame.select(pl.lit(run, pl.String).alias("run"), pl.all())
+        try:
+            whole.write_parquet(path)
+        except pl.exceptions.PolarsError as error:  # how polars passes on some refusals of the disk
+            raise OSError(" ".join(str(error).split())) from None
         return checksum(path)
 
     def status(self, run: str) -> dict[str, str] | None:

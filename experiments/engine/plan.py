@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from experiments.engine.errors import ScenarioError
+from experiments.engine.errors import ImpossibleError, ScenarioError
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
@@ -32,7 +32,9 @@ __all__ = [
     "Screen",
     "Window",
     "make_plan",
+    "seeds_from",
     "sources_digest",
+    "variant",
 ]
 
 DEFAULT_SEEDS = 16  # the fewest for which a t interval keeps its word on mildly skewed outcomes
@@ -44,15 +46,52 @@ Window = Literal["year one", "last half-year", "whole run"]
 """Weeks over which outcomes are measured."""
 
 _SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure")
-_NOT_STORED = ("experiments/measure/outer.py", "experiments/measure/stats.py")  # computed anew from what is stored
+_NOT_STORED = tuple(
+    f"experiments/measure/{name}.py" for name in ("intervals", "outer", "response", "sequential", "stats")
+)  # computed anew from what is stored
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One variant of an experiment: a name and the scenario it runs."""
+    """One variant of an experiment: a name and the scenario it runs.
+
+    Attributes:
+        name: what tables call it.
+        scenario: what is run; of an arm that cannot be, the scenario that it wanted to change.
+        seeds: its own; none: those of the plan.
+        problem: why there can be no such arm, or blank; its runs are rows with the status ``invalid``.
+        asked: what such an arm wanted to set, by key.
+    """
 
     name: str
     scenario: Scenario
+    seeds: tuple[int, ...] = ()
+    problem: str = ""
+    asked: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self) -> dict[str, Any]:
+        """Every value of the arm by its dotted key."""
+        return {**self.scenario.values(), **self.asked}
+
+
+def variant(name: str, base: Scenario, changes: Mapping[str, Any], where: str, seeds: tuple[int, ...] = ()) -> Arm:
+    """The arm that changes a scenario; values out of bounds make an arm with a problem.
+
+    Args:
+        name: of the arm.
+        base: the scenario that it changes.
+        changes: values by key; None leaves a key as the scenario has it.
+        where: the origin of the changes, for messages.
+        seeds: its own seeds.
+
+    Raises:
+        ScenarioError: an unknown key, or a value of the wrong kind.
+    """
+    asked = {key: value for key, value in changes.items() if value is not None}
+    try:
+        return Arm(name, base.with_(asked, where) if asked else base, seeds)
+    except ImpossibleError as error:
+        return Arm(name, base, seeds, str(error), asked)
 
 
 @dataclass(frozen=True)
@@ -93,12 +132,13 @@ class Screen:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run to do: id, name of the first arm that needs it, scenario and seed."""
+    """One run to do: id, name of the first arm that needs it, scenario and seed; ``problem`` if it cannot be done."""
 
     id: str
     arm: str
     seed: int
     scenario: Scenario
+    problem: str = ""
 
     @property
     def label(self) -> str:
@@ -115,7 +155,7 @@ class Plan:
         question: what it answers, in one sentence.
         base: the scenario that arms vary.
         arms: in the order of the tables.
-        seeds: the same for every arm: differences are paired by seed.
+        seeds: of every arm that has none of its own; differences are paired by seed.
         contrasts: paired differences; the effects.
         screens: tables on the screen; none: a choice by the program.
         level: of all intervals.
@@ -141,23 +181,25 @@ class Plan:
 
     def rows(self) -> list[RunSpec]:
         """One per arm and seed, in the order of the plan. Arms that are the same scenario share their runs' ids."""
+        outer = [spec for arm in self.outer for spec in self._specs(arm, self.seeds[:OUTER_SEEDS])]
+        return [spec for arm in self.arms for spec in self._specs(arm, self.seeds)] + outer
+
+    def _specs(self, arm: Arm, seeds: Sequence[int]) -> list[RunSpec]:
+        data = self.tables_digest[arm.name] + (json.dumps(arm.asked, sort_keys=True) if arm.problem else "")
         return [
-            RunSpec(
-                run_id(arm.scenario, seed, self.tables_digest[arm.name], self.sources), arm.name, seed, arm.scenario
-            )
-            for arms, seeds in ((self.arms, self.seeds), (self.outer, self.seeds[:OUTER_SEEDS]))
-            for arm in arms
-            for seed in seeds
+            RunSpec(run_id(arm.scenario, seed, data, self.sources), arm.name, seed, arm.scenario, arm.problem)
+            for seed in arm.seeds or seeds
         ]
 
     def runs(self) -> list[RunSpec]:
-        """The runs to do: the rows without repetitions."""
-        return list({spec.id: spec for spec in reversed(self.rows())}.values())[::-1]
+        """The runs to do: the rows without repetitions, and without those that cannot be."""
+        rows = [spec for spec in self.rows() if not spec.problem]
+        return list({spec.id: spec for spec in reversed(rows)}.values())[::-1]
 
     def varied(self) -> list[str]:
         """Keys in which the arms differ, sorted."""
-        scenarios = [arm.scenario for arm in self.arms]
-        return sorted({key for scenario in scenarios for key in scenarios[0].differences(scenario)})
+        first = self.arms[0].scenario
+        return sorted({key for arm in self.arms for key in [*first.differences(arm.scenario), *arm.asked]})
 
     def columns(self) -> list[str]:
         """Keys in which any runs differ, draws included, sorted."""
@@ -182,10 +224,10 @@ class Plan:
             "question": self.question,
             "level": self.level,
             "seeds": list(self.seeds),
-            "arms": [{"name": arm.name, "set": self._set(arm)} for arm in self.arms],
+            "arms": [self._arm(arm) for arm in self.arms],
             "contrasts": [_without_blanks(vars(contrast)) for contrast in self.contrasts],
             "program": {"sources": self.sources, "tables": dict(self.tables_digest)},
-            **({"outer": [{"name": arm.name, "set": self._set(arm)} for arm in self.outer]} if self.outer else {}),
+            **({"outer": [self._arm(arm) for arm in self.outer]} if self.outer else {}),
         }
 
     def digest(self) -> str:
@@ -193,14 +235,19 @@ class Plan:
         content = json.dumps([self.record(), self.base.substance()], sort_keys=True)
         return hashlib.sha256(content.encode()).hexdigest()
 
-    def _set(self, arm: Arm) -> dict[str, Any]:
-        """What an arm changes in the base scenario."""
+    def _arm(self, arm: Arm) -> dict[str, Any]:
+        """An arm in plain values: its name, what it changes in the base scenario, seeds and problem if it has any."""
         changes = self.base.differences(arm.scenario)
-        return {key: theirs for key, (_, theirs) in changes.items() if theirs is not None}
+        changed = {key: theirs for key, (_, theirs) in changes.items() if theirs is not None} | dict(arm.asked)
+        return {
+            "name": arm.name,
+            "set": changed,
+            **_without_blanks({"seeds": list(arm.seeds), "problem": arm.problem}),
+        }
 
 
 def _without_blanks(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if value != ""}
+    return {key: value for key, value in values.items() if value not in ("", [])}
 
 
 def make_plan(
@@ -231,17 +278,24 @@ def make_plan(
         risk: class of sellers whose risk is tabled, blank for none.
 
     Raises:
-        ScenarioError: no seeds, or tables that cannot be used.
+        ScenarioError: no seeds, tables that cannot be used, or no arm that can be.
     """
     if seeds < 1:
         raise ScenarioError(f"seeds = {seeds}; allowed: a whole number of at least 1")
     chosen = tuple(arms)
-    start = FIRST_SEED if first_seed is None else first_seed
-    numbers = tuple(range(start, start + seeds))
+    if all(arm.problem for arm in chosen):
+        raise ScenarioError(chosen[0].problem)
+    numbers = seeds_from(first_seed, seeds)
     digests = _tables_digests(chosen)
     return Plan(
         name, question, base, chosen, numbers, tuple(contrasts), tuple(screens), level, digests, sources_digest(), risk
     )
+
+
+def seeds_from(first: int | None, count: int) -> tuple[int, ...]:
+    """As many seeds as asked for, one after the other."""
+    start = FIRST_SEED if first is None else first
+    return tuple(range(start, start + count))
 
 
 def _tables_digests(arms: Iterable[Arm]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from typing import Any
 import polars as pl
 import tomli_w
 
+from experiments.engine import lock as locks
 from experiments.engine.errors import ScenarioError, StoreError
 from experiments.engine.parts import Parts, checksum, remove
 from experiments.engine.plan import Plan, RunSpec
@@ -61,8 +62,12 @@ class Store:
         self.parts = Parts(out / "parts", self.schemas)
 
     @contextmanager
-    def open(self) -> Iterator[None]:
+    def open(self, command: str = "", notice: Callable[[str], None] | None = None) -> Iterator[None]:
         """Claim the folder for this plan while the block runs.
+
+        Args:
+            command: what is being done, for those who find the folder in use.
+            notice: told when an earlier owner left its lock behind.
 
         Raises:
             ScenarioError: the folder cannot be written, is held by another process, or holds something else.
@@ -72,7 +77,7 @@ class Store:
         lock = self.out / ".lock"
         try:
             self.out.mkdir(parents=True, exist_ok=True)
-            held = _claim(lock)
+            held = locks.claim(lock, command, notice)
         except OSError as error:
             raise self._unwritable(error, made) from None
         try:
@@ -83,8 +88,7 @@ class Store:
                 raise self._unwritable(error, made) from None
             yield
         finally:
-            lock.unlink(missing_ok=True)
-            os.close(held)
+            locks.release(lock, held)
 
     def _unwritable(self, error: Exception, made: Sequence[Path]) -> ScenarioError:
         """The refusal of a folder that cannot be written; folders made for it are taken away again."""
@@ -149,6 +153,12 @@ class Store:
         found = {spec.id: self.parts.believed(spec.id) for spec in self.plan.runs()}
         return {run: entry for run, entry in found.items() if entry is not None}
 
+    def forget_failed(self) -> None:
+        """Take away the runs that did not end well, so that they are run again."""
+        for run, entry in self.finished().items():
+            if entry["status"] != "ok":
+                remove(self.parts.folder / run)
+
     # ------------------------------------------------------------------------------------------------- compaction
 
     def manifest(self) -> dict[str, Any]:
@@ -197,14 +207,16 @@ class Store:
 
     def _runs(self, statuses: Mapping[str, Mapping[str, str]], rows: Sequence[RunSpec]) -> pl.DataFrame:
         """``runs.parquet``: id, arm, seed, status, message, and every key in which runs differ."""
+        invalid = {spec.id: {"status": "invalid", "message": spec.problem} for spec in rows if spec.problem}
+        said = {**statuses, **invalid}
         columns = {
             "id": pl.Series([spec.id for spec in rows], dtype=pl.String),
             "arm": pl.Series([spec.arm for spec in rows], dtype=pl.String),
             "seed": pl.Series([spec.seed for spec in rows], dtype=pl.Int64),
-            "status": pl.Series([statuses[spec.id]["status"] for spec in rows], dtype=pl.String),
-            "message": pl.Series([statuses[spec.id]["message"] for spec in rows], dtype=pl.String),
+            "status": pl.Series([said[spec.id]["status"] for spec in rows], dtype=pl.String),
+            "message": pl.Series([said[spec.id]["message"] for spec in rows], dtype=pl.String),
         }
-        values = {arm.name: arm.scenario.values() for arm in (*self.plan.arms, *self.plan.outer)}
+        values = {arm.name: arm.values() for arm in (*self.plan.arms, *self.plan.outer)}
         for key in self.plan.columns():
             columns[key] = _column([values[spec.arm].get(key) for spec in rows])
         return pl.DataFrame(columns)
@@ -248,10 +260,15 @@ class Store:
             return _read(self.out / f"{name}.parquet")
         done = self.done()
         if name == "runs":
-            return self._runs(done, [spec for spec in self.plan.rows() if spec.id in done])
+            return self._runs(done, [spec for spec in self.plan.rows() if spec.id in done or spec.problem])
         whole = [spec.id for spec in self.plan.runs() if done.get(spec.id, {}).get("status") == "ok"]
         frames = [_read(self.parts.folder / run / f"{name}.parquet") for run in whole]
         return pl.concat(frames) if frames else pl.DataFrame(schema={"run": pl.String, **self.schemas[name]})
+
+    def scan(self, name: str) -> pl.LazyFrame:
+        """The same, read piece by piece where the tables of all runs are there."""
+        path = self.out / f"{name}.parquet"
+        return pl.scan_parquet(path) if self.compacted() else self.read(name).lazy()
 
     def done(self) -> dict[str, dict[str, str]]:
         """Status and message of every finished run; unlike `finished` it changes nothing."""
@@ -274,8 +291,9 @@ class Store:
         try:
             yield path
             os.replace(path, self.out / name)
-        except OSError as error:
-            raise StoreError(f"cannot write {self.out / name}: {error.strerror or error}") from None
+        except (OSError, pl.exceptions.PolarsError) as error:
+            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+            raise StoreError(f"cannot write {self.out / name}: {reason}") from None
         finally:
             path.unlink(missing_ok=True)
 
@@ -285,22 +303,6 @@ def _read(path: Path) -> pl.DataFrame:
         return pl.read_parquet(path)
     except (OSError, pl.exceptions.PolarsError) as error:
         raise ScenarioError(f"cannot read {path}: {' '.join(str(error).split())}") from None
-
-
-def _claim(path: Path) -> int:
-    """Descriptor of a lock that the system releases when its owner ends, however it ends."""
-    import fcntl
-
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = os.read(descriptor, 1000).decode(errors="replace").strip() or "another process"
-        os.close(descriptor)
-        raise ScenarioError(f"{path.parent} is in use by {owner}") from None
-    os.ftruncate(descriptor, 0)
-    os.write(descriptor, f"process {os.getpid()} on {os.uname().nodename}\n".encode())
-    return descriptor
 
 
 def _missing_folders(out: Path) -> list[Path]:

@@ -6,9 +6,10 @@ what the t interval sees. An outcome that is undefined in a run is left out of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isfinite, sqrt
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -23,12 +24,15 @@ __all__ = [
     "SUMMARY_SCHEMA",
     "UNITS",
     "Interval",
+    "Values",
     "bca_interval",
+    "defined",
     "display_name",
     "effects",
     "paired",
     "summarise",
     "t_interval",
+    "t_quantile",
     "welch_interval",
     "wilson_interval",
 ]
@@ -82,7 +86,7 @@ class Interval:
     reason: str | None = None
 
 
-def _defined(values: Values) -> Floats:
+def defined(values: Values) -> Floats:
     """The values that are numbers."""
     numbers = np.array([np.nan if value is None else value for value in values], float)
     return np.asarray(numbers[np.isfinite(numbers)])
@@ -94,7 +98,7 @@ def _checked(level: float) -> float:
     return level
 
 
-def _quantile(degrees: float, level: float) -> float:
+def t_quantile(degrees: float, level: float) -> float:
     """Two-sided t quantile; from scipy.special, which loads ten times faster than scipy.stats."""
     from scipy.special import stdtrit
 
@@ -107,12 +111,12 @@ def t_interval(values: Values, level: float = 0.95) -> Interval:
     Raises:
         ValueError: a level outside (0, 1).
     """
-    numbers, n = _defined(values), len(_defined(values))
+    numbers, n = defined(values), len(defined(values))
     _checked(level)
     if n < 2:
         return Interval(float(numbers[0]) if n else None, None, None, n, level, _ONE if n else _NONE)
     mean = float(numbers.mean())
-    half = _quantile(n - 1, level) * float(numbers.std(ddof=1)) / sqrt(n)
+    half = t_quantile(n - 1, level) * float(numbers.std(ddof=1)) / sqrt(n)
     return Interval(mean, mean - half, mean + half, n, level)
 
 
@@ -132,7 +136,7 @@ def welch_interval(first: Values, second: Values, level: float = 0.95) -> Interv
     Raises:
         ValueError: a level outside (0, 1).
     """
-    one, two = _defined(first), _defined(second)
+    one, two = defined(first), defined(second)
     n = min(len(one), len(two))
     _checked(level)
     difference = float(one.mean() - two.mean()) if n else None
@@ -143,7 +147,7 @@ def welch_interval(first: Values, second: Values, level: float = 0.95) -> Interv
     if variance == 0.0:
         return Interval(difference, difference, difference, n, level)
     degrees = variance**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, (one, two), strict=True))
-    half = _quantile(degrees, level) * sqrt(variance)
+    half = t_quantile(degrees, level) * sqrt(variance)
     return Interval(difference, difference - half, difference + half, n, level)
 
 
@@ -170,7 +174,7 @@ def bca_interval(values: Values, level: float = 0.95, *, resamples: int = 9999, 
     Raises:
         ValueError: a level outside (0, 1).
     """
-    numbers = _defined(values)
+    numbers = defined(values)
     plain = t_interval(numbers, level)
     if plain.reason or np.ptp(numbers) == 0.0:
         return plain
@@ -189,7 +193,11 @@ def bca_interval(values: Values, level: float = 0.95, *, resamples: int = 9999, 
     return Interval(plain.mean, float(found.low), float(found.high), plain.n, level)
 
 
-def summarise(outcomes: pl.DataFrame, runs: pl.DataFrame, level: float = 0.95, *, experiment: str = "") -> pl.DataFrame:
+Frame = pl.DataFrame | pl.LazyFrame
+"""Outcomes in memory, or a scan of them of which an arm at a time is read: memory does not grow with the arms."""
+
+
+def summarise(outcomes: Frame, runs: pl.DataFrame, level: float = 0.95, *, experiment: str = "") -> pl.DataFrame:
     """Mean and t interval of every outcome by arm, in the order of ``runs`` and ``outcomes``; outer draws left out.
 
     Args:
@@ -203,13 +211,17 @@ def summarise(outcomes: pl.DataFrame, runs: pl.DataFrame, level: float = 0.95, *
     """
     runs, _ = apart(runs)
     failed = runs.group_by("arm").agg(failed=(pl.col("status") != "ok").sum().cast(_COUNT))
-    rows = _bounds(_measured(outcomes, runs), ["arm", *DIMENSIONS], level, mean="mean", count="runs")
-    rows = rows.join(failed, on="arm", how="left", maintain_order="left")
-    return _arranged(rows.with_columns(experiment=pl.lit(experiment)), SUMMARY_SCHEMA)
+    frames = [pl.DataFrame(schema=SUMMARY_SCHEMA)]
+    for arm, block in _pieces(outcomes, runs, ([arm] for arm in runs["arm"].unique(maintain_order=True))):
+        measured = _measured(block, runs.filter(pl.col("arm").is_in(arm)))
+        rows = _bounds(measured, ["arm", *DIMENSIONS], level, mean="mean", count="runs")
+        rows = rows.join(failed, on="arm", how="left", maintain_order="left")
+        frames.append(_arranged(rows.with_columns(experiment=pl.lit(experiment)), SUMMARY_SCHEMA))
+    return pl.concat(frames)
 
 
 def effects(
-    outcomes: pl.DataFrame,
+    outcomes: Frame,
     runs: pl.DataFrame,
     contrasts: Iterable[tuple[str, str, str]],
     level: float = 0.95,
@@ -229,12 +241,17 @@ def effects(
         ValueError: a contrast names no arm of ``runs``, a seed stands twice in one arm, or a level outside (0, 1).
     """
     runs, drawn = apart(runs)
-    measured, outer = _measured(outcomes, runs), _measured(outcomes, drawn, "draw")
     arms = runs["arm"].unique(maintain_order=True).to_list()
     frames = [pl.DataFrame(schema=EFFECTS_SCHEMA)]
-    for name, arm, base in contrasts:
-        if unknown := [one for one in (arm, base) if one not in arms]:
+    named = list(contrasts)
+    for name, *pair in named:
+        if unknown := [one for one in pair if one not in arms]:
             raise ValueError(f"contrast {name}: no arm {unknown[0]!r} among {', '.join(arms)}")
+    for (name, arm, base), block in _pieces(outcomes, runs, named):
+        measured, outer = (
+            _measured(block, of.filter(pl.col("arm").is_in([arm, base])), *also)
+            for of, also in ((runs, ()), (drawn, ("draw",)))
+        )
         rows = _bounds(_differences(measured, arm, base), list(DIMENSIONS), level, mean="difference", count="pairs")
         ranges = range_over_draws(_differences(outer, arm, base, "draw"), DIMENSIONS, level)
         rows = rows.join(ranges, on=list(DIMENSIONS), how="left", maintain_order="left")
@@ -245,12 +262,32 @@ def effects(
     return pl.concat(frames)
 
 
-def _measured(outcomes: pl.DataFrame, runs: pl.DataFrame, *also: str) -> pl.DataFrame:
+_ROWS_AT_ONCE = 10_000
+
+Asked = TypeVar("Asked")
+
+
+def _pieces(outcomes: Frame, runs: pl.DataFrame, asked: Iterable[Asked]) -> Iterator[tuple[Asked, Frame]]:
+    """For each thing asked the outcomes, a few metrics at a time where an arm has many runs: memory stays flat."""
+    metrics = outcomes.lazy().select(pl.col("metric").unique(maintain_order=True)).collect()["metric"].to_list()
+    rows = outcomes.lazy().select(pl.len()).collect().item()
+    by_arm = rows * int(runs.group_by("arm").len()["len"].max() or 0) / max(1, runs.height)  # type: ignore[arg-type]
+    size = max(1, int(len(metrics) * _ROWS_AT_ONCE / max(by_arm, _ROWS_AT_ONCE)))
+    for one in asked:
+        for at in range(0, max(1, len(metrics)), size):
+            block = outcomes
+            if size < len(metrics):
+                block = outcomes.filter(pl.col("metric").is_in(metrics[at : at + size]))
+            yield one, block
+
+
+def _measured(outcomes: Frame, runs: pl.DataFrame, *also: str) -> pl.DataFrame:
     """Outcomes with arm and seed of their run, and other columns of it."""
     if runs.select("arm", "seed", *also).is_duplicated().any():
         raise ValueError("runs: a seed stands twice in one arm")
     finished = runs.filter(pl.col("status") == "ok").select("id", "arm", "seed", *also)
-    wanted = outcomes.select("run", *DIMENSIONS, "value", "reason")
+    mine = outcomes.lazy().filter(pl.col("run").is_in(finished["id"].implode()))
+    wanted = mine.select("run", *DIMENSIONS, "value", "reason").collect()
     return finished.join(wanted, left_on="id", right_on="run", how="inner", maintain_order="left_right")
 
 
@@ -275,7 +312,7 @@ def _bounds(rows: pl.DataFrame, by: list[str], level: float, *, mean: str, count
     )
     sizes = [n for n in groups[count].unique().to_list() if n > 1]
     quantiles = pl.DataFrame(
-        {count: sizes, "quantile": [_quantile(n - 1, level) for n in sizes]},
+        {count: sizes, "quantile": [t_quantile(n - 1, level) for n in sizes]},
         schema={count: _COUNT, "quantile": _NUMBER},
     )
     half = pl.col("quantile") * pl.col("sd") / pl.col(count).cast(_NUMBER).sqrt()
