@@ -22,8 +22,20 @@ if TYPE_CHECKING:
     from experiments.design import Design
     from experiments.engine.errors import ScenarioError
     from experiments.scenario import Scenario, scenario_names
+    from experiments.sweeps import sweep
 
-__all__ = ["Design", "Results", "Scenario", "ScenarioError", "compare", "experiment", "report", "run", "scenario_names"]
+__all__ = [
+    "Design",
+    "Results",
+    "Scenario",
+    "ScenarioError",
+    "compare",
+    "experiment",
+    "report",
+    "run",
+    "scenario_names",
+    "sweep",
+]
 
 _HOMES = {
     "Design": "experiments.design",
@@ -35,6 +47,7 @@ _HOMES = {
     "report": "experiments.api",
     "run": "experiments.api",
     "scenario_names": "experiments.scenario",
+    "sweep": "experiments.sweeps",
 }
 
 

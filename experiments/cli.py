@@ -21,13 +21,16 @@ import click
 from experiments.commands.credit import credit_commands
 from experiments.commands.data import data_group
 from experiments.commands.options import Suggesting, format_option, set_option
+from experiments.commands.results import results_command
 from experiments.commands.scenario import scenario_group
 from experiments.commands.study import study_commands
+from experiments.commands.sweep import sweep_commands
 from experiments.commands.validate import validate_command
-from experiments.engine.errors import ScenarioError, StoreError
+from experiments.engine.errors import ScenarioError, StoppedError, StoreError
 
 if TYPE_CHECKING:
-    from experiments.api import Progress, Results
+    from experiments.api import Results
+    from experiments.engine.drive import Progress
 
 __all__ = ["main"]
 
@@ -54,6 +57,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ScenarioError as error:
         _complain(f"Error: {error}")
         return _BAD_INPUT
+    except StoppedError as error:
+        _complain(f"{error}. To go on: {shlex.join(['neocloud', *given])} --retry-failed")
+        return _SOME_FAILED
     except StoreError as error:
         _complain(f"Error: {error}")
         return _FAILED
@@ -111,6 +117,11 @@ def _common(command: Command) -> Command:
         click.option("--weeks", type=click.IntRange(min=1), help="Weeks to simulate."),
         click.option("--out", type=click.Path(path_type=Path), help="Folder of the results (default out/NAME)."),
         click.option("--workers", type=click.IntRange(min=1), help="Processes (default: one per core)."),
+        click.option("--executor", type=click.Choice(["local", "dask"]), default="local", help="Where runs are done."),
+        click.option("--scheduler", default="", metavar="ADDRESS", help="Dask cluster, tcp://host:port."),
+        click.option("--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that a run may take."),
+        click.option("--fail-fast", is_flag=True, help="Stop at the first run that does not end well."),
+        click.option("--retry-failed", is_flag=True, help="Run again what did not end well before."),
         click.option("--tables", type=click.Choice(["few", "all"]), default="few", help="Recorded tables to keep."),
         format_option,
         click.option("--quiet", is_flag=True, help="No progress."),
@@ -180,6 +191,12 @@ def _compare(base: str, variants: tuple[str, ...], **options: Any) -> int:
     return _carried_out(api.compare, (base, *variants), options)
 
 
+def _tables(asked: str) -> dict[str, Sequence[str]]:
+    from experiments.engine.store import DEFAULT_TABLES
+
+    return {"tables": (*DEFAULT_TABLES, *_LARGE_TABLES)} if asked == "all" else {}
+
+
 @_neocloud.command("report")
 @click.argument("folder", type=click.Path(path_type=Path), metavar="FOLDER")
 def _report(folder: Path) -> int:
@@ -200,13 +217,12 @@ def _carried_out(
     printed: Callable[[Any, str], None] | None = None,
 ) -> int:
     """Call a function of the API with the options of the command line, print its results, return the exit code."""
-    from experiments.engine.store import DEFAULT_TABLES
-
     form, quiet, tables = options.pop("form"), options.pop("quiet"), options.pop("tables", "few")
-    kept = {"tables": (*DEFAULT_TABLES, *_LARGE_TABLES)} if tables == "all" else {}
     command = shlex.join(["neocloud", *sys.argv[1:]])
     with _progress(quiet) as progress:
-        results = function(*arguments, **options, **kept, progress=progress, notice=_complain, command=command)
+        results = function(
+            *arguments, **options, **_tables(tables), progress=progress, notice=_complain, command=command
+        )
     (printed or _print)(results, form)
     return _after(results)
 
@@ -241,9 +257,9 @@ def _print(results: Results, form: str) -> None:
     elif form == "csv":
         click.echo(results.summary.write_csv() + "\n" + results.effects.write_csv(), nl=False)
     else:
-        from experiments.show.screen import show
+        from experiments.show import response, screen
 
-        show(results)
+        (response if response.applies(results) else screen).show(results)
 
 
 _neocloud.add_command(validate_command(_common, _carried_out))
@@ -253,5 +269,6 @@ _neocloud.add_command(validate_command(_common, _carried_out))
 
 _neocloud.add_command(scenario_group)
 _neocloud.add_command(data_group)
-for command in (*study_commands, *credit_commands):
+_neocloud.add_command(results_command)
+for command in (*study_commands, *credit_commands, *sweep_commands(_common, _carried_out)):
     _neocloud.add_command(command)

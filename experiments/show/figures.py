@@ -16,7 +16,7 @@ from experiments.engine.plan import Contrast, Window
 from experiments.measure.outcomes import HEADLINE
 from experiments.measure.stats import EFFECTS_SCHEMA
 from experiments.measure.weekly import TREND_CLASSES
-from experiments.show import plots
+from experiments.show import plots, response
 from experiments.show.plots import MOST_ARMS, Axis
 from experiments.show.words import (
     DEFAULT_SCREENS,
@@ -160,9 +160,14 @@ def seed_range(seeds: Sequence[int]) -> str:
 def drawings(results: Results, numbers: Numbers) -> Iterator[Drawing]:
     """Every figure for which the results hold something, one at a time."""
     weeks = Weeks(results, numbers)
-    if weeks.arms:
-        for make in _MAKERS.values():
-            yield from make(weeks)
+    if not weeks.arms:
+        return
+    if response.applies(results):
+        yield _response(results, weeks)
+        yield from _money(weeks)
+        return
+    for make in _MAKERS.values():
+        yield from make(weeks)
 
 
 def drawing(results: Results, name: str) -> Drawing:
@@ -178,6 +183,15 @@ def drawing(results: Results, name: str) -> Drawing:
     if found is None:
         raise ScenarioError(f"figure {name!r}: {results.out} holds nothing that it could show")
     return found
+
+
+def _response(results: Results, weeks: Weeks) -> Drawing:
+    """What was swept, and what it does."""
+    metrics = response.shown_metrics(results)
+    drawn = response.figure(results, metrics)
+    source = f"From response.csv and outcomes.parquet: {len(results.plan.arms)} arms; {weeks.seeds()}."
+    said = " ".join(response.sentences(results))
+    return Drawing("response", "Response to what was swept", drawn, f"{response.caption(results, '')} {source}", said)
 
 
 # ------------------------------------------------------------------------------------------------ prices

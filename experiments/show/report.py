@@ -15,7 +15,7 @@ import polars as pl
 from experiments.engine.errors import StoreError
 from experiments.engine.plan import Arm, Contrast, Plan, Screen
 from experiments.measure.outcomes import OUTCOMES, meaning
-from experiments.show import plots
+from experiments.show import plots, response
 from experiments.show.document import (
     Block,
     Bullets,
@@ -61,6 +61,8 @@ if TYPE_CHECKING:
 
 __all__ = ["document", "write"]
 
+_MOST_ROWS = 12  # arms that a table holds open, or side by side
+
 
 def write(results: Results) -> None:
     """Draw the figures and write ``report.html`` and ``report.md`` into the folder of the results.
@@ -94,11 +96,12 @@ def document(results: Results, pictures: Sequence[Picture] = ()) -> Document:
         pictures: its figures.
     """
     numbers = Numbers(results)
+    swept = response.applies(results)
     sections = [
-        Section("answer", "The answer", _answer(numbers)),
+        Section("answer", "The answer", _swept(results) if swept else _answer(numbers)),
         Section("runs", "What was run", _runs(results, numbers)),
         Section("assumptions", "What it rests on", _assumptions(results, numbers)),
-        Section("tables", "Tables", list(_tables(results, numbers))),
+        Section("tables", "Tables", [_swept_table(results)] if swept else list(_tables(results, numbers))),
         Section("figures", "Figures", [picture for picture in pictures if picture.name != MONEY]),
         Section("money", "Flow of money", [*_money_pictures(pictures), *_money(results, numbers)]),
         Section("reproduce", "How to do it again", list(_again(results))),
@@ -143,11 +146,26 @@ def _answer(numbers: Numbers) -> list[Block]:
         items = [
             level_sentence(numbers.of(screen), arm, screen.metrics[0]) for screen in screens for arm in numbers.arms
         ]
-    caution = (
-        "An interval says how much of a number is the luck of these seeds. It does not say how wrong the assumptions "
-        "may be; see What it rests on."
-    )
-    return [Bullets(items, answers=True), Paragraph(caution)]
+    return [Bullets(items, answers=True), Paragraph(_CAUTION)]
+
+
+_CAUTION = (
+    "An interval says how much of a number is the luck of these seeds. It does not say how wrong the assumptions "
+    "may be; see What it rests on."
+)
+
+
+def _swept(results: Results) -> list[Block]:
+    """One sentence an outcome: where it is lowest and highest, or what moves it most."""
+    return [Bullets(list(response.sentences(results)), answers=True), Paragraph(_CAUTION)]
+
+
+def _swept_table(results: Results) -> Block:
+    """An arm a row; long ones are folded."""
+    head, rows = response.head_and_rows(results)
+    folded = f"all {len(rows)} arms" if len(rows) > _MOST_ROWS else ""
+    caption = "Means by arm with their intervals, or differences from the first arm paired by seed (response.csv)"
+    return Table(head, rows, caption, folded, numbers=len(head) - 1)
 
 
 def _said(numbers: Numbers, screen: Screen, *, first: bool) -> Text:
@@ -166,7 +184,10 @@ def _runs(results: Results, numbers: Numbers) -> list[Block]:
     length = f"{weeks[0]}" if len(weeks) == 1 else f"{weeks[0]} to {weeks[-1]}"
     head = f"{extent(numbers)} Each run is {length} weeks long; week 0 is the opening state, Monday 2 June 2025."
     by_arm = {arm: group for (arm,), group in results.runs.group_by("arm")}
-    rows = [[arm.name, _set(plan.base, arm), *_counted(by_arm.get(arm.name), len(plan.seeds))] for arm in plan.arms]
+    rows = [
+        [arm.name, _set(plan.base, arm), *_counted(by_arm.get(arm.name), len(arm.seeds or plan.seeds))]
+        for arm in plan.arms
+    ]
     arms = Table(
         ["arm", "what it sets otherwise than scenario.toml", "seeds", "runs done", "failed"], rows, "Arms", numbers=2
     )
@@ -175,7 +196,8 @@ def _runs(results: Results, numbers: Numbers) -> list[Block]:
 
 def _set(base: Scenario, arm: Arm) -> Text:
     """Keys in which an arm differs from the scenario that all arms vary."""
-    cells = [Mono(f"{key} = {_plain(theirs)}") for key, (_, theirs) in base.differences(arm.scenario).items()]
+    changes = {key: theirs for key, (_, theirs) in base.differences(arm.scenario).items()} | dict(arm.asked)
+    cells = [Mono(f"{key} = {_plain(theirs)}") for key, theirs in changes.items()]
     return tuple(part for cell in cells for part in (cell, ", "))[:-1] or "nothing: it is the scenario as it stands"
 
 
@@ -264,10 +286,10 @@ def _switch(plan: Plan, contrasts: Sequence[Contrast]) -> tuple[Span, ...]:
 
 def _levers(arms: Sequence[Arm], varied: Sequence[str]) -> Iterator[Block]:
     """What the arms set differently."""
-    if not varied:
+    if not varied or len(arms) > _MOST_ROWS:
         return
     known = parameter_rows()
-    values = [arm.scenario.values() for arm in arms]
+    values = [arm.values() for arm in arms]
     rows: list[list[Text]] = [
         [
             Mono(key),

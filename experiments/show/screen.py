@@ -27,7 +27,7 @@ _MOST_COLUMNS = 6  # of numbers side by side
 _LABEL_WIDTH = 24
 _PLAIN_WIDTH = 132  # of output that goes to a file
 
-_FILES = ("summary.csv", "effects.csv", "risk.csv", "outcomes.parquet", "runs.parquet", "figures")
+_FILES = ("summary.csv", "effects.csv", "risk.csv", "response.csv", "outcomes.parquet", "runs.parquet", "figures")
 _REPORT = "report.html"
 
 
@@ -47,6 +47,12 @@ def show(results: Results) -> None:
         console.print()
         console.print(_table(risk_title(results.risk), *risk_rows(results.risk)))
     console.print()
+    show_files(results)
+
+
+def show_files(results: Results) -> None:
+    """Print where the files of an experiment are."""
+    console = console_out()
     files = [name for name in _FILES if (results.out / name).exists()]
     console.print(escape(f"Files in {results.out}: {', '.join(files)}"), soft_wrap=True)
     if (results.out / _REPORT).exists():
