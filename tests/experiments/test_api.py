@@ -320,21 +320,6 @@ def test_workers_end_with_a_killed_parent_and_the_same_command_goes_on(killed, f
     assert contents(again.out) == contents(whole.out)
 
 
-def test_a_script_without_a_main_guard_runs_with_two_workers(in_folder):
-    script = in_folder / "mine.py"
-    script.write_text(
-        "from experiments import compare\n"
-        "results = compare('baseline-2025', 'baseline-2025+developer_cloud.cap_gpus=0', seeds=2, weeks=2, workers=2)\n"
-        "print(results.effects.height > 0)\n",
-        encoding="utf-8",
-    )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
-    done = subprocess.run(
-        [sys.executable, "mine.py"], capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
-
-
 # ------------------------------------------------------------------------------------------------ several variants
 
 

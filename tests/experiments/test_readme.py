@@ -46,10 +46,11 @@ def test_its_scenario_is_one(in_folder):
 def test_its_commands_run(fake_market, no_figures, in_folder, command):
     quick = ["--weeks", "2", "--seeds", "1", "--workers", "1"]
     name, *arguments = shlex.split(command)[1:]
-    if name == "report":  # of the experiment before it
+    if name in ("report", "results"):  # of the experiment before it
         assert cli.main(["experiment", *quick, "--out", arguments[0]]) == 0
-    runs_something = name in ("experiment", "run", "compare", "validate")
-    assert cli.main([name, *arguments, *(quick if runs_something else [])]) == 0
+    runs_something = name in ("experiment", "run", "compare", "validate", "sweep")
+    few = ["--weeks", "2", "--seeds", "2", "--most", "4", "--workers", "1"] if name == "until" else []
+    assert cli.main([name, *arguments, *(quick if runs_something else few)]) == 0
 
 
 def test_its_files_are_those_of_an_experiment(fake_market, in_folder):

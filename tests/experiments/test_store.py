@@ -169,8 +169,8 @@ def test_the_lock_of_a_killed_process_does_not_hold(store):
     script = f"""
 import os, signal
 from pathlib import Path
-from experiments.engine.store import _claim
-_claim(Path({str(store.out / ".lock")!r}))
+from experiments.engine.lock import claim
+claim(Path({str(store.out / ".lock")!r}))
 os.kill(os.getpid(), signal.SIGKILL)
 """
     store.out.mkdir()
