@@ -71,6 +71,9 @@ class Effects:
 def design_digest(design: Design) -> str:
     """SHA-256 of what a design runs and compares; what it shows of that moves no number."""
     told = design.model_dump(exclude={"tables", "question", "risk"})
+    for arm in told["arms"]:
+        if not arm["seeds"]:  # as many as all others
+            del arm["seeds"]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
