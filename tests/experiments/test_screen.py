@@ -143,4 +143,4 @@ def test_a_level_is_told_with_its_interval():
 
 def test_names_can_be_read():
     assert in_words("operating_margin[neocloud amd-heavy]") == "the operating margin of AMD-heavy neoclouds"
-    assert in_words("tenant_surplus") == "tenant surplus"
+    assert in_words("unmet_work") == "unmet work"
