@@ -211,13 +211,19 @@ class Results:
 def _stored(folder: Path) -> Store:
     """The store of a folder that an experiment filled."""
     if not folder.is_dir():
-        siblings = [path.name for path in folder.parent.glob("*") if path.is_dir()]
-        why = "it is a file" if folder.exists() else f"no such folder{nearest(folder.name, siblings)}"
+        near = [*_folders_of_results(folder.parent), *_folders_of_results(Path("out"))]
+        why = "it is a file" if folder.exists() else f"no such folder{nearest(str(folder), near)}"
         raise ScenarioError(f"{folder}: {why}")
     if missing := [name for name in ("design.toml", "scenario.toml") if not (folder / name).is_file()]:
-        raise ScenarioError(f"{folder}: not a folder of results: it has no {' and no '.join(missing)}")
+        inside = nearest(str(folder), _folders_of_results(folder))
+        raise ScenarioError(f"{folder}: not a folder of results: it has no {' and no '.join(missing)}{inside}")
     plan, tables = stored_plan(folder)
     return Store(folder, plan, measured.OUTCOME_SCHEMA, [name for name in tables if name != "outcomes"])
+
+
+def _folders_of_results(place: Path) -> list[str]:
+    """Those right inside a folder."""
+    return sorted(str(design.parent) for design in place.glob("*/design.toml"))
 
 
 def _go_on(store: Store) -> str:

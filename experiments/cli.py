@@ -158,13 +158,28 @@ def _neocloud() -> None:
 
 @_neocloud.command("experiment")
 @click.argument("design", default="developer-cloud", metavar="[NAME or FILE]")
+@click.option("--list", "listed", is_flag=True, help="Show the built-in experiments and their questions.")
 @_uncertainty_option
 @_common
-def _experiment(design: str, **options: Any) -> int:
+def _experiment(design: str, listed: bool, **options: Any) -> int:
     """Carry out an experiment (default: developer-cloud): all arms, all seeds, effects with intervals."""
+    if listed:
+        return _list_experiments(options["form"])
     from experiments import api
 
     return _carried_out(api.experiment, (design,), options)
+
+
+def _list_experiments(form: str) -> int:
+    from experiments.commands.options import print_rows
+    from experiments.design import Design, design_names
+
+    designs = [Design.load(name) for name in design_names()]
+    rows = [
+        {"name": each.name, "arms": len(each.arms), "seeds": each.seeds, "question": each.question} for each in designs
+    ]
+    print_rows(rows, form)
+    return 0
 
 
 @_neocloud.command("run")

@@ -26,7 +26,7 @@ from experiments.engine.plan import (
     variant,
 )
 from experiments.engine.runner import DERIVED, TABLES
-from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml
+from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml, scenario_names
 from market.parameters import Parameters
 
 __all__ = ["DEFAULT_DESIGN", "Design", "design_names", "stored_plan"]
@@ -224,7 +224,12 @@ def _located(reference: str) -> Path:
         return Path(reference)
     if reference in design_names():
         return Path(str(files("experiments").joinpath("designs", f"{reference}.toml")))
-    raise ScenarioError(f"unknown experiment {reference!r}{nearest(reference, design_names())}")
+    hint = nearest(reference, design_names())
+    if reference in scenario_names():
+        hint = f"; it is a scenario: neocloud run {reference}"
+    elif Path(f"{reference}.toml").is_file():
+        hint = f"; {reference}.toml is a file: give its whole name"
+    raise ScenarioError(f"unknown experiment {reference!r}{hint}")
 
 
 def _explained(error: ValidationError, path: Path) -> ScenarioError:

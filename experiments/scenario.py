@@ -378,7 +378,9 @@ def _located(reference: str, folder: Path) -> Path:
         return (folder / reference).resolve()
     if reference in scenario_names():
         return Path(str(files("experiments").joinpath("scenarios", f"{reference}.toml")))
-    raise ScenarioError(f"unknown scenario {reference!r}{nearest(reference, scenario_names())}")
+    file = f"{reference}.toml"
+    hint = f"; {file} is a file: give its whole name" if (folder / file).is_file() else ""
+    raise ScenarioError(f"unknown scenario {reference!r}{hint or nearest(reference, scenario_names())}")
 
 
 def _resolved(reference: str, folder: Path | None = None, chain: tuple[Path, ...] = ()) -> dict[str, Entry]:

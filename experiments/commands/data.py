@@ -50,6 +50,7 @@ def _export(folder: Path, scenario: str, assignments: Sequence[str]) -> None:
     deliveries belong together.
     """
     files = loaded(scenario, assignments).export_tables(folder)
+    click.echo("# For a scenario file in this folder, below its other keys; keep the lines whose files you changed.")
     click.echo("[data]")
     for name, path in files.items():
         click.echo(f'{name} = "{path.as_posix()}"')

@@ -27,8 +27,8 @@ class StoreError(RuntimeError):
 def nearest(name: str, known: Iterable[str]) -> str:
     """``"; nearest: NAME"``, or the known names where none is close (at most twelve)."""
     names = list(known)
-    close = get_close_matches(name, names, n=1, cutoff=0.5)
-    if close:
-        return f"; nearest: {close[0]}"
+    folded = {each.casefold(): each for each in names}
+    if close := get_close_matches(name.casefold(), folded, n=1, cutoff=0.5):
+        return f"; nearest: {folded[close[0]]}"
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"; known: {shown}" if shown else ""

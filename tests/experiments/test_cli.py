@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from experiments import cli
+from experiments.design import Design, design_names
 from experiments.engine import runner
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,8 @@ def test_an_interrupt_ends_with_code_130_and_the_command_that_goes_on(neocloud, 
     ("arguments", "told"),
     [
         (["experiment", "developer-clod"], "nearest: developer-cloud"),
+        (["experiment", "lepton-off"], "it is a scenario: neocloud run lepton-off"),
+        (["tco", "mi300x"], "nearest: MI300X"),
         (["run", "baseline"], "unknown scenario 'baseline'; nearest: baseline-2025"),
         (["compare", "baseline-2025", "absent.toml"], "absent.toml: No such file"),
         (["experiment", "--set", "developer_cloud.cap_gpu=1"], "nearest: developer_cloud.cap_gpus"),
@@ -222,6 +225,32 @@ def test_tables_are_exported_and_printed_as_they_come_back(neocloud):
 def test_a_shown_scenario_is_a_scenario_file(neocloud):
     Path("mine.toml").write_text(neocloud("scenario", "show", "--set", "developer_cloud.cap_gpus=3")[1])
     assert 'developer_cloud.cap_gpus": 3.0' in neocloud("scenario", "show", "mine.toml", "--format", "json")[1]
+
+
+def test_experiments_are_listed_with_their_questions(neocloud):
+    code, printed, _ = neocloud("experiment", "--list", "--format", "json")
+    assert code == 0
+    assert {row["name"]: row["question"] for row in json.loads(printed)} == {
+        name: Design.load(name).question for name in design_names()
+    }
+    assert "price-convergence" in neocloud("experiment", "--list")[1]
+
+
+def test_a_file_that_is_named_without_its_ending_is_pointed_out(neocloud):
+    Path("mine.toml").write_text('extends = "baseline-2025"')
+    for command in ("run", "experiment"):
+        code, _, complaints = neocloud(command, "mine")
+        assert code == 2
+        assert "mine.toml is a file: give its whole name" in complaints
+
+
+def test_results_are_found_where_experiments_put_them(neocloud):
+    assert neocloud("experiment", *QUICK)[0] == 0
+    (folder,) = map(str, Path("out").iterdir())
+    for asked in ("developer-cloud", "out"):
+        code, _, complaints = neocloud("report", asked)
+        assert code == 2
+        assert folder in complaints
 
 
 def test_tables_are_listed_and_checked(neocloud):
