@@ -20,7 +20,7 @@ import numpy as np
 
 from market.arrays import Bools, Floats, totals
 from market.covenants import in_breach, repayment_to_cure
-from market.failure import Stored, fleet_value_usd, second_hand_value_usd
+from market.failure import Stored, fleet_value_usd, owners_value_usd, second_hand_value_usd
 from market.ledger import Account
 from market.liquidation import Recovery, repossess
 from market.servicing import prepay
@@ -64,7 +64,7 @@ class _Standing:
 
     Attributes:
         cash, debt: Balances; ``owed`` what missed payments add up to.
-        value: Second-hand value of fleets.
+        value: Second-hand value of fleets, by which lenders go; ``worth`` their value to owners who keep them.
         cost: Written-down cost as owners see it.
     """
 
@@ -72,6 +72,7 @@ class _Standing:
     debt: Floats
     owed: Floats
     value: Floats
+    worth: Floats
     cost: Floats
 
 
@@ -102,6 +103,7 @@ def _standing(model: MarketModel) -> _Standing:
         ledger.balance_of(Account.DEBT)[sellers],
         owed[sellers],
         fleet_value_usd(model)[sellers],
+        owners_value_usd(model)[sellers],
         cost[sellers],
     )
 
@@ -168,10 +170,10 @@ def _cure_usd(model: MarketModel, row: int, standing: _Standing) -> float:
 def _willing(model: MarketModel, row: int, standing: _Standing) -> bool:
     """Whether owners pay again: a fleet worth more than the debt, a cover that is not hopeless, money left to spend."""
     p, accounts = model.world.finance, model.accounts
-    value, debt = float(standing.value[row]), float(standing.debt[row])
+    worth, debt = float(standing.worth[row]), float(standing.debt[row])
     if debt <= 0.0:
         return True
-    worth_it = value - debt > p.rescue_equity_share * value and accounts.dscr[row] > p.rescue_dscr
+    worth_it = worth - debt > p.rescue_equity_share * worth and accounts.dscr[row] > p.rescue_dscr
     return bool(worth_it and accounts.rescued_usd[row] <= p.rescue_limit_share * standing.cost[row])
 
 

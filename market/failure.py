@@ -18,7 +18,7 @@ from market.suppliers import NEOCLOUD
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["Stored", "fleet_value_usd", "release_stored", "retire", "second_hand_value_usd"]
+__all__ = ["Stored", "fleet_value_usd", "owners_value_usd", "release_stored", "retire", "second_hand_value_usd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,21 @@ def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:
 def fleet_value_usd(model: MarketModel) -> Floats:
     """Second-hand value of fleets at last close, USD ``(suppliers,)``."""
     return np.asarray((second_hand_value_usd(model, model.age_weeks) * model.suppliers.installed_gpus).sum(axis=1))
+
+
+def owners_value_usd(model: MarketModel) -> Floats:
+    """What fleets are worth to their owners at last close, USD ``(suppliers,)``.
+
+    A GPU that they keep earns rents at their own quotes, which a premium lifts over the median; one that they sell
+    fetches its second-hand value. Owners count the larger of the two.
+
+    Source: value in use against fair value less costs of disposal (IAS 36, paragraph 18).
+    """
+    s = model.suppliers
+    quotes = np.exp(np.nan_to_num(s.shadow_ln))
+    kept = resale_value_usd(quotes, model.running_usd, model.capex_usd, model.age_weeks, model.world.finance)
+    worth = np.maximum(kept, second_hand_value_usd(model, model.age_weeks))
+    return np.asarray((worth * s.installed_gpus).sum(axis=1))
 
 
 def release_stored(model: MarketModel) -> None:

@@ -259,9 +259,9 @@ def asks(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameter
 
 
 def step(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
-    """Default of hyperscalers: follow half of the neocloud index slowly, then move the list rarely and far.
+    """Default of hyperscalers: follow half of the neocloud index slowly, then move the list rarely.
 
-    Source: four list changes in 126 provider-months, up to 45 % at once.
+    Source: four dates with list changes in 126 provider-months, from 1 to 45 % at once.
     """
     aim = (
         np.log(view.base_list_usd) + own.premium_ln + own.sku_premium_ln + p.hyperscaler_follow * view.neocloud_index_ln

@@ -260,7 +260,7 @@ _FORMULAS = {
         "pricing.hyperscaler_speed": "s += {} (ln base",
         "pricing.hyperscaler_follow": "premium + {} index",
         "pricing.hyperscaler_adjust": "− s) + {} (u",
-        "pricing.hyperscaler_close_share": "rarely, {} of a gap",
+        "pricing.hyperscaler_close_share": "by its hazard, {} of a gap",
         "pricing.hyperscaler_gap": "of a gap above {} |",
         "pricing.revision_gap": "|s − l| / {},",
         "pricing.revision_factor_minimum": ", {}, 2.5)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,9 +11,11 @@ import pytest
 
 from experiments.build import build
 from market.covers import Covers
+from market.failure import owners_value_usd, second_hand_value_usd
 from market.ledger import TOLERANCE, Account, Ledger, check
 from market.liquidation import repossess
 from market.model import MarketModel
+from market.suppliers import NEOCLOUD
 from market.units import HOURS_PER_WEEK
 from tests.worlds import RunTables, assert_same_tables, by_week, few_sellers, played, table_file
 
@@ -120,6 +123,37 @@ def test_the_dead_hold_no_cash_owe_nothing_and_pay_no_tax() -> None:
     ledger = model.accounts.ledger
     for account in (Account.CASH, Account.DEBT, Account.INTEREST_PAYABLE, Account.GPUS):
         assert np.abs(ledger.balance_of(account)[rows]).max() <= 1e-6, account
+
+
+@pytest.mark.parametrize("quotes_ln", [-3.0, 1.5], ids=["quotes far under the median", "quotes far over it"])
+def test_a_fleet_is_worth_to_its_owners_what_it_earns_or_fetches_whichever_is_more(quotes_ln: float) -> None:
+    model = played(few_sellers({}), weeks=2)
+    s, p = model.suppliers, model.world.finance
+    row = int(np.flatnonzero((s.provider_class == NEOCLOUD) & s.alive)[0])
+    s.shadow_ln[row] += quotes_ln
+    fetched = second_hand_value_usd(model, model.age_weeks)[row]
+    worth = 0.0
+    for sku in np.flatnonzero(s.installed_gpus[row]).tolist():
+        life = p.resale_life_years - max(model.age_weeks[row, sku] / 52.0 - 0.5, 0.0) / 2.0
+        life = min(max(life, 1.0), p.resale_life_years)
+        margin = p.resale_quote_factor * p.resale_use * math.exp(s.shadow_ln[row, sku]) - model.running_usd[sku]
+        r, capital = p.resale_discount_per_year, model.capex_usd[sku]
+        earned = margin * 8760.0 * (1.0 - math.exp(-r * life)) / r
+        earned = min(max(earned, p.resale_minimum * capital), p.resale_maximum * capital)
+        worth += s.installed_gpus[row, sku] * max(earned, fetched[sku])
+    assert owners_value_usd(model)[row] == pytest.approx(worth)
+
+
+def test_owners_who_quote_dear_rescue_a_fleet_that_would_not_repay_its_debt_at_a_sale() -> None:
+    willing = {"finance.rescue_dscr": 0.0, "finance.rescue_limit_share": 10.0, "finance.amd_debt_multiple": 1.6}
+    at_once = {**_POOR, **willing, "finance.standstill_weeks": 0}
+    poor, defaults = _until(lambda m: m.defaults or None, at_once)
+    row = defaults[0].seller
+    dear = played(few_sellers(at_once), weeks=poor.week - 1, seed=6)
+    dear.suppliers.shadow_ln[row] += 2.0
+    dear.step()
+    assert row not in {default.seller for default in dear.defaults}
+    assert dear.accounts.rescued_usd[row] > 0.0
 
 
 # ------------------------------------------------------------------------------------------------ recovery
