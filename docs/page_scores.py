@@ -73,7 +73,7 @@ def page(notice: str, table: Callable[..., str]) -> str:
         f"**{_percent(first[joint])}** of the seeds pass every hard figure that was scored at once; "
         f"{_percent(first[joint + '_fit'])} pass all fitted ones, {_percent(first[joint + '_holdout'])} all held-out "
         f"ones. Seeds {seeds}, by",
-        "    neocloud validate --seeds 16 --format csv > docs/background/data/validation.csv",
+        f"    neocloud validate --seeds {first['last_seed']} --format csv > docs/background/data/validation.csv",
         f"with scenario {first['scenario_digest']}, tables {first['tables_digest']}, sources "
         f"{first['sources_digest']} (first digits of their digests).",
         "A figure *passes* if the mean over seeds and at least half of the seeds lie inside its band. A hard figure "
