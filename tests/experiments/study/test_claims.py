@@ -145,7 +145,10 @@ CHANGED: dict[str, tuple[Evidence, Verdict]] = {
     "rocm7, a modest claim": (with_fact("rocm7.claimed_ratio", 1.8), "holds"),
     "rocm7, a gain as claimed": (with_fact("rocm7.reported_gain", 3.2), "holds in part"),
     "rocm7, a poorer start": (under({"software.pre_training_start": 0.27}), "holds in part"),
-    "lepton, sellers order AMD": (with_effects({"amd_shipment_share": (0.02, 0.01, 0.03)}), "holds"),
+    "lepton, tenants and sellers turn to AMD": (
+        with_effects({name: (0.02, 0.01, 0.03) for name in ("amd_hour_share", "amd_shipment_share")}),
+        "holds",
+    ),
     "lepton, no squeeze and no door": (
         with_effects({name: (0.0, -0.1, 0.1) for name in ("ebitda_margin[neocloud]", "amd_hour_share")}),
         "does not hold",
