@@ -69,7 +69,7 @@ def test_nobody_sells_more_than_it_has(rule: str) -> None:
 
 def _inputs(model: MarketModel, row: int) -> tuple[OwnBooks, PricingLuck]:
     luck = model.pricing_luck()
-    return model.own_books(row), PricingLuck(luck.noise[row].copy(), float(luck.revision[row]))
+    return model.own_books(row), PricingLuck(luck.noise[row].copy(), float(luck.revision[row]), luck.explore[row].copy())
 
 
 @every_rule
