@@ -11,7 +11,7 @@ import mesa
 import numpy as np
 
 from market.accounts import Accounts
-from market.arrays import Bools, Floats, frozen, ratio
+from market.arrays import Bools, Floats, frozen, ratio, totals
 from market.choice import ChoiceParameters, search_order
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
@@ -220,7 +220,7 @@ class MarketModel(mesa.Model):
         self.pool_member = np.zeros(len(self.suppliers), np.bool_)
         self.pool_offer: PoolOffer | None = None
         self.pooled_gpus, self.weeks_under_cost = np.zeros(shape), np.zeros(shape, np.int64)
-        self.short_term_gpus = np.zeros(shape)
+        self.short_term_gpus: Floats = np.zeros(shape)
         self.age_weeks = opening_ages(self.tables, rows, shape)
         self.stored: list[Stored] = []
         self.defaults: list[Default] = []
@@ -482,8 +482,8 @@ class MarketModel(mesa.Model):
     def _see(self) -> None:
         """Build the public view of this close; sellers decide from it and from what they let next week."""
         s = self.suppliers
-        short = self.leases.keep(self.leases.term <= Term.ON_DEMAND)
-        self.short_term_gpus = short.gpus_by_lot(self.book.open_gpus.size).reshape(self.book.open_gpus.shape)
+        short = self.leases.gpus * (self.leases.term <= Term.ON_DEMAND)
+        self.short_term_gpus = totals(self.leases.lot, short, self.book.open_gpus.size).reshape(s.list_ln.shape)
         rivals = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
         counts = rivals[:, None] & (s.available_gpus > 0.0)
         weight = np.where(counts, np.sqrt(np.maximum(s.available_gpus, 0.0)), 0.0)

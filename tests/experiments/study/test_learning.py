@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from math import e
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agents.rules import learning
 from agents.rules.learning import (
     best_step,
     chance_to_explore,
@@ -179,6 +183,22 @@ def test_periods_may_be_played_in_pieces() -> None:
         pieces.append(piece)
     np.testing.assert_array_equal(worth, whole)
     np.testing.assert_array_equal(np.concatenate(pieces), path)
+
+
+def test_without_a_compiler_the_result_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    spec = spec_from_file_location("plain_learning", learning.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    plain = module_from_spec(spec)
+    spec.loader.exec_module(plain)
+    assert isinstance(plain.play, FunctionType)
+    profit, luck = profit_table(QUICK)[None], np.random.default_rng(4).random((500, 2))
+    worth, path = played(profit, luck, decay=0.01)
+    again, state = np.zeros_like(worth), np.zeros(2, np.int64)
+    steps, _ = plain.play(again, state, profit, luck, 0, 0, 501, 0.15, 0.95, 0.01)
+    np.testing.assert_array_equal(steps, path)
+    np.testing.assert_allclose(again, worth, rtol=1e-12)
 
 
 # ------------------------------------------------------------------------------------------------ luck
