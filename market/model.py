@@ -11,7 +11,7 @@ import mesa
 import numpy as np
 
 from market.accounts import Accounts
-from market.arrays import Bools, Floats, frozen, ratio
+from market.arrays import Bools, Floats, frozen, ratio, totals
 from market.choice import ChoiceParameters, search_order
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters, full_cost_usd_per_gpu_hour, running_usd_per_gpu_hour
@@ -37,7 +37,7 @@ from market.tenants import DemandParameters, TenantParameters, TenantRow, build_
 from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
 from market.trade import Trades, clear_market
 from market.units import TERM_NAMES, Term
-from market.view import MarketView, OwnBooks, OwnFinance
+from market.view import MarketView, OwnBooks, OwnFinance, PricingLuck
 from market.week import play_week
 
 __all__ = ["AgentBuilder", "MarketModel", "Population", "PricingState", "World"]
@@ -123,6 +123,11 @@ class Population:
 class _Luck:
     noise: Floats
     revision: Floats
+    explore: Floats
+
+    def of(self, row: int) -> PricingLuck:
+        """The draws of one seller."""
+        return PricingLuck(self.noise[row], float(self.revision[row]), self.explore[row])
 
 
 class MarketModel(mesa.Model):
@@ -215,6 +220,7 @@ class MarketModel(mesa.Model):
         self.pool_member = np.zeros(len(self.suppliers), np.bool_)
         self.pool_offer: PoolOffer | None = None
         self.pooled_gpus, self.weeks_under_cost = np.zeros(shape), np.zeros(shape, np.int64)
+        self.short_term_gpus: Floats = np.zeros(shape)
         self.age_weeks = opening_ages(self.tables, rows, shape)
         self.stored: list[Stored] = []
         self.defaults: list[Default] = []
@@ -355,6 +361,7 @@ class MarketModel(mesa.Model):
             shadow_ln=s.shadow_ln[row].copy(),
             list_ln=s.list_ln[row].copy(),
             tightness=s.tightness[row].copy(),
+            short_term_gpus=self.short_term_gpus[row],
             running_usd=self.running_usd,
             full_cost_usd=self.full_cost_usd,
             revision_hazard_per_month=float(s.revision_hazard_per_month[row]),
@@ -469,11 +476,14 @@ class MarketModel(mesa.Model):
         """Keyed draws of all sellers' pricing this week."""
         key = self.suppliers.key
         noise = normal(self.seed, Purpose.PRICE_NOISE, self.week, key[:, None], self.sku_keys[None, :])
-        return _Luck(noise, uniform(self.seed, Purpose.REVISION, self.week, key))
+        explore = uniform(self.seed, Purpose.EXPLORE, self.week, key[:, None], self.sku_keys[None, :])
+        return _Luck(noise, uniform(self.seed, Purpose.REVISION, self.week, key), explore)
 
     def _see(self) -> None:
-        """Build the public view of this close; sellers decide from it next week."""
+        """Build the public view of this close; sellers decide from it and from what they let next week."""
         s = self.suppliers
+        short = self.leases.gpus * (self.leases.term <= Term.ON_DEMAND)
+        self.short_term_gpus = totals(self.leases.lot, short, self.book.open_gpus.size).reshape(s.list_ln.shape)
         rivals = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
         counts = rivals[:, None] & (s.available_gpus > 0.0)
         weight = np.where(counts, np.sqrt(np.maximum(s.available_gpus, 0.0)), 0.0)

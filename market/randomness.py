@@ -86,6 +86,7 @@ class Purpose(IntEnum):
     ENTRY = 30
     SAMPLE = 31
     VENDOR_SHOCK = 32
+    EXPLORE = 33
 
 
 def bits(

@@ -22,7 +22,6 @@ from market.clearing.posted import Outcome, Queue, clear
 from market.leases import OPEN_ENDED, Leases
 from market.randomness import Purpose, uniform
 from market.units import HOURS_PER_WEEK, TERM_WEEKS, Term
-from market.view import PricingLuck
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -63,7 +62,7 @@ def quote(model: MarketModel) -> None:
     suppliers.revised[:] = False
     luck = model.pricing_luck()
     changes = [
-        (row, seller.price(model.own_books(row), view, PricingLuck(luck.noise[row], float(luck.revision[row]))))
+        (row, seller.price(model.own_books(row), view, luck.of(row)))
         for row, seller in model.sellers
         if suppliers.alive[row]
     ]

@@ -86,6 +86,7 @@ class OwnBooks:
         shadow_ln: Its quotes of last week.
         list_ln: Its price sheet.
         tightness: Smoothed use with turned-away demand.
+        short_term_gpus: GPUs let directly on spot and on demand at last close.
         running_usd: Running cost of a rented GPU, USD per hour.
         full_cost_usd: Owner's full cost, USD per hour.
         revision_hazard_per_month: Its rate of sheet revisions.
@@ -103,6 +104,7 @@ class OwnBooks:
     shadow_ln: Floats
     list_ln: Floats
     tightness: Floats
+    short_term_gpus: Floats
     running_usd: Floats
     full_cost_usd: Floats
     revision_hazard_per_month: float
@@ -152,7 +154,14 @@ class OwnFinance:
 
 @dataclass(frozen=True, slots=True)
 class PricingLuck:
-    """A seller's keyed draws of the week: one standard normal by SKU, one uniform for its price sheet."""
+    """A seller's keyed draws of the week.
+
+    Attributes:
+        noise: Standard normals by SKU, ``(skus,)``.
+        revision: A uniform for its price sheet.
+        explore: Uniforms by SKU for trying prices, ``(skus,)``.
+    """
 
     noise: Floats
     revision: float
+    explore: Floats

@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize_scalar
 
+from agents.rules.learning import chance_to_explore, chosen_step, learn_from, nearest_steps, state_of
 from market.arrays import Floats
 from market.parameters import Parameters, parameter
 from market.units import WEEKS_PER_MONTH, Term
@@ -86,6 +87,12 @@ class PricingParameters(Parameters):
     best_response_tick_usd: float = parameter("pricing.best_response_tick_usd")
     best_response_sample_rows: int = parameter("pricing.best_response_sample_rows")
     best_response_fee_share: float = parameter("pricing.best_response_fee_share")
+    learning_prices: int = parameter("pricing.learning_prices")
+    learning_lowest: float = parameter("pricing.learning_lowest")
+    learning_highest: float = parameter("pricing.learning_highest")
+    learning_rate: float = parameter("pricing.learning_rate")
+    learning_patience: float = parameter("pricing.learning_patience")
+    learning_decay_per_week: float = parameter("pricing.learning_decay_per_week")
     pool_anchor_weight: float = parameter("pricing.pool_anchor_weight")
     pool_anchor_fleet_share: float = parameter("pricing.pool_anchor_fleet_share")
     anchor_weight: float = parameter("pricing.anchor_weight")
@@ -106,6 +113,8 @@ class Quote:
     memory: Floats | None = None
 
 
+_LEAST_USD = 1e-3  # per GPU-hour: where an hour costs nothing, a grid of ln prices still has to begin somewhere
+_LEAST_RANGE_LN = 0.01  # of such a grid
 _SCANS = 4  # of twenty-fold each: a cost of nothing, or of next to nothing, must not bound the price
 
 PricingRule = Callable[[OwnBooks, MarketView, PricingLuck, PricingParameters], Quote]
@@ -314,6 +323,68 @@ def _best_price(profit: Callable[[float], float], cost_usd: float, p: PricingPar
     return float(max(around, key=profit))
 
 
+def q_learning(own: OwnBooks, view: MarketView, luck: PricingLuck, p: PricingParameters) -> Quote:
+    """Learn by trial which price pays in which state, SKU by SKU; the list moves every week (`agents.rules.learning`).
+
+    Source: Calvano, Calzolari, Denicolò & Pastorello 2020. State: the grid steps of last week's own list and of
+    rivals' core price at the own premium. Reward: last week's margin over running cost on hours let on spot and on
+    demand, at the list price, per available GPU. It starts from what each price would earn for ever by a believed
+    elasticity (assumption). Memory ``(skus, 2 + steps³)``: week of learning, state, worth; NaN where there is none.
+    """
+    steps, grid = p.learning_prices, _learning_grid_ln(own, view, p)
+    at, rival = nearest_steps(own.list_ln, grid), nearest_steps(own.shadow_ln + _rival_gap(own, view, p), grid)
+    memory, listed = _recalled(own, steps), own.list_ln.copy()
+    first, margin = _worth_at_first(own, grid, p), (np.exp(own.list_ln) - own.running_usd) * _short_term_use(own)
+    for sku in np.flatnonzero(own.holds).tolist():
+        (last_week, before), worth = memory[sku, :2], memory[sku, 2:].reshape(steps * steps, steps)
+        state, week = state_of(int(at[sku]), int(rival[sku]), steps), 0
+        if np.isnan(last_week):
+            worth[:] = first[sku]
+        else:
+            week = int(last_week) + 1
+            learn_from(worth, int(before), state, float(margin[sku]), p.learning_rate, p.learning_patience)
+        memory[sku, :2] = week, state
+        chance = chance_to_explore(week, p.learning_decay_per_week)
+        listed[sku] = grid[sku, chosen_step(worth[state], chance, float(luck.explore[sku]))]
+    listed = np.where(own.holds, np.maximum(listed, _floor_ln(own, p)), listed)
+    return Quote(listed, listed, own.tightness, memory)
+
+
+def _learning_grid_ln(own: OwnBooks, view: MarketView, p: PricingParameters) -> Floats:
+    """Prices that learning sellers try, ln USD ``(skus, steps)``: even steps from running cost up (assumption).
+
+    The lowest is a multiple of running cost or the floor, the highest a multiple of full cost, and of the own premium.
+    """
+    premium = np.maximum((own.premium_ln + own.sku_premium_ln) * view.premium_kept, 0.0)
+    low = np.maximum(np.log(np.maximum(p.learning_lowest * own.running_usd, _LEAST_USD)), _floor_ln(own, p))
+    high = np.log(np.maximum(p.learning_highest * own.full_cost_usd, _LEAST_USD)) + premium
+    return np.linspace(low, np.maximum(high, low + _LEAST_RANGE_LN), p.learning_prices, axis=1)
+
+
+def _recalled(own: OwnBooks, steps: int) -> Floats:
+    """A copy of what the seller has learnt; nothing of SKUs that it has just begun or ceased to hold."""
+    memory = np.full((len(own.holds), 2 + steps**3), np.nan) if own.memory is None else own.memory.copy()
+    memory[~own.holds] = np.nan
+    return memory
+
+
+def _short_term_use(own: OwnBooks) -> Floats:
+    """Part of its available GPUs that a seller let on spot and on demand, ``(skus,)``."""
+    return own.short_term_gpus / np.where(own.holds, own.available_gpus, np.inf)
+
+
+def _worth_at_first(own: OwnBooks, grid_ln: Floats, p: PricingParameters) -> Floats:
+    """What each price would earn for ever per available GPU, USD ``(skus, steps)``, by the elasticity of rule ``best``.
+
+    Short-term use grows from what it is (without any, from tightness) until nothing is spare.
+    """
+    let, spare = _short_term_use(own), np.maximum(1.0 - own.tightness, 0.0)
+    now = np.where(let > 0.0, let, own.tightness)[:, None]
+    more_ln = np.minimum(-p.best_elasticity * (grid_ln - own.list_ln[:, None]), 50.0)  # beyond any fleet
+    use = np.minimum(now * np.exp(more_ln), now + spare[:, None])
+    return np.asarray((np.exp(grid_ln) - own.running_usd[:, None]) * use / (1.0 - p.learning_patience))
+
+
 def term_prices(own: OwnBooks, quote: Quote, provider_class: str, p: PricingParameters) -> Floats:
     """Posted prices by SKU and term, USD per GPU-hour ``(skus, terms)``, NaN where nothing is offered.
 
@@ -364,4 +435,5 @@ PRICING: dict[str, PricingRule] = {
     "asks": asks,
     "step": step,
     "best-response": best_response,
+    "q-learning": q_learning,
 }

@@ -69,7 +69,8 @@ def test_nobody_sells_more_than_it_has(rule: str) -> None:
 
 def _inputs(model: MarketModel, row: int) -> tuple[OwnBooks, PricingLuck]:
     luck = model.pricing_luck()
-    return model.own_books(row), PricingLuck(luck.noise[row].copy(), float(luck.revision[row]))
+    own_luck = luck.of(row)
+    return model.own_books(row), PricingLuck(own_luck.noise.copy(), own_luck.revision, own_luck.explore.copy())
 
 
 @every_rule

@@ -1,7 +1,8 @@
 """The textbook market: the real market with its frictions set to zero by its levers, prices known in closed form.
 
-An offer is an owner's SKU; each has its own SKU, so that costs, values and vendors may differ. Tenants are alike, buy
-on demand and choose afresh every week. Quantities are shares of what all tenants together would take.
+An offer is an owner's SKU; each has its own SKU, so that costs, values and vendors may differ, unless all are said to
+sell the same. Tenants are alike, buy on demand and choose afresh every week. Quantities are shares of what all tenants
+together would take.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class Textbook:
         owner: Seller of each offer; by default each has its own.
         capacity: Shares of potential demand by offer; by default no limit.
         amd: Whether an offer is AMD's; by default none is.
+        one_sku: Whether all offers are of the first one's SKU, so that sellers see each other as rivals in it.
         outside: Whether tenants may buy nothing.
         unserved: What tenants do whose choice is full.
         correlation: Correlation of tastes within a vendor.
@@ -85,6 +87,7 @@ class Textbook:
     owner: Sequence[int] | None = None
     capacity: Sequence[float] | None = None
     amd: Sequence[bool] | None = None
+    one_sku: bool = False
     outside: bool = True
     unserved: Literal["next", "leave"] = "next"
     correlation: float = 0.0
@@ -107,6 +110,11 @@ class Textbook:
         return np.array([list(dict.fromkeys(named)).index(name) for name in named])
 
     @property
+    def skus(self) -> Ints:
+        """SKU of each offer."""
+        return np.arange(len(self.cost_usd)) * (not self.one_sku)
+
+    @property
     def fleets(self) -> Floats:
         """GPUs by offer."""
         shares = [ROOMY] * len(self.cost_usd) if self.capacity is None else self.capacity
@@ -123,7 +131,7 @@ class TextbookMarket:
     lots: tuple[Ints, Ints] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.lots = (self.case.owners, np.arange(len(self.case.cost_usd)))
+        self.lots = (self.case.owners, self.case.skus)
         if self.case.loyal_share is not None:
             self.model.forecast = DemandForecast(self.model, self.model.tenants)
             self.model.view = replace(self.model.view, demand=self.model.forecast)
@@ -172,8 +180,8 @@ class TextbookMarket:
         for row in range(len(self.model.sellers)) if seller is None else [seller]:
             mine = np.flatnonzero(self.case.owners == row)
             trial = np.ones(self.model.book.price_usd.shape[1])
-            trial[mine] = asked[mine]
-            shares[mine] = self.model.view.demand(row, trial)[mine]
+            trial[self.case.skus[mine]] = asked[mine]
+            shares[mine] = self.model.view.demand(row, trial)[self.case.skus[mine]]
         return shares / POTENTIAL_GPUS
 
     def profits(self, prices: Floats | None = None, seller: int | None = None) -> Floats:
@@ -263,7 +271,8 @@ def _tables(case: Textbook) -> Tables:
         # At a rent of 1 USD per kW-hour, power in kW is cost in USD per hour.
         h100.model_copy(update={"name": f"H100 {n}" if n else "H100", "vendor": vendor, "power_kw": cost})
         for n, (cost, vendor) in enumerate(
-            (cost, "amd" if is_amd else "nvidia") for cost, is_amd in [*zip(case.cost_usd, amd, strict=True), *desk]
+            (cost, "amd" if is_amd else "nvidia")
+            for cost, is_amd in [*zip(case.cost_usd, amd, strict=True)][: case.skus.max() + 1] + desk
         )
     )
     laws = {
@@ -345,7 +354,7 @@ def _world(case: Textbook, tables: Tables) -> World:
 
 def _suppliers(case: Textbook, start_usd: Floats) -> list[SupplierSpec]:
     """Sellers, the first of which stands behind the backstop, and the vendor's desk."""
-    skus = len(case.cost_usd) + (case.backstop is not None)
+    skus = int(case.skus.max()) + 1 + (case.backstop is not None)
     behind = 0.0 if case.backstop is None else case.backstop.capacity * POTENTIAL_GPUS
 
     def spec(name: str, provider_class: str, fleet: Floats, firm: Floats, listed: Floats) -> SupplierSpec:
@@ -356,8 +365,8 @@ def _suppliers(case: Textbook, start_usd: Floats) -> list[SupplierSpec]:
     for row, name in enumerate(_names(case)):
         fleet, firm, listed = np.zeros(skus), np.zeros(skus), np.full(skus, np.nan)
         mine = np.flatnonzero(case.owners == row)
-        fleet[mine], listed[mine] = case.fleets[mine], start_usd[mine]
-        firm[mine] = case.firm_share * fleet[mine]
+        fleet[case.skus[mine]], listed[case.skus[mine]] = case.fleets[mine], start_usd[mine]
+        firm[case.skus[mine]] = case.firm_share * fleet[case.skus[mine]]
         if row == 0 and case.backstop is not None:
             fleet[-1] = firm[-1] = behind
         specs.append(spec(name, "neocloud", fleet, firm, listed))
@@ -382,7 +391,8 @@ def _desk(case: Textbook, tables: Tables) -> DeveloperCloud | None:
 
 def _population(case: Textbook, tables: Tables, pricing: PricingParameters, start_usd: Floats) -> Population:
     rule, segment, backstop = PRICING["best-response"], tables.segments[0], case.backstop
-    values = np.append(np.array(case.value_usd, np.float64), [] if backstop is None else backstop.value_usd)
+    own = np.array(case.value_usd, np.float64)[: case.skus.max() + 1]
+    values = np.append(own, [] if backstop is None else backstop.value_usd)
 
     def seller(name: str) -> Callable[[MarketModel], Seller]:
         return lambda model: Seller(
