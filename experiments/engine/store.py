@@ -246,9 +246,15 @@ class Store:
 
     # ------------------------------------------------------------------------------------------------- files
 
-    def write_csv(self, name: str, frame: pl.DataFrame) -> None:
-        """Write a frame as ``NAME.csv``."""
-        self.write_text(f"{name}.csv", frame.write_csv())
+    def write_csv(self, name: str, pieces: Iterable[pl.DataFrame]) -> None:
+        """Write frames of the same columns, one after the other, as ``NAME.csv``; of many pieces one is held.
+
+        Raises:
+            StoreError: the disk refuses.
+        """
+        with self._renamed(f"{name}.csv") as path, path.open("wb") as file:
+            for at, piece in enumerate(pieces):
+                piece.write_csv(file, include_header=at == 0)
 
     def read(self, name: str) -> pl.DataFrame:
         """A table of all runs; while some are missing, of those that are finished.

@@ -12,16 +12,20 @@ from experiments.engine.errors import ScenarioError, nearest
 from experiments.measure.records import Floats
 from experiments.measure.stats import DIMENSIONS, Frame, display_name, t_interval, t_quantile
 
-__all__ = ["MainEffect", "against", "levers", "main_effects", "metric_names", "response", "shape", "values"]
+__all__ = ["MainEffect", "Names", "against", "levers", "main_effects", "metric_names", "response", "shape", "values"]
 
 _OF_A_RUN = ("id", "arm", "seed", "status", "message")
 _FEWEST_FOR_A_CURVE = 3
 
 
-def metric_names(outcomes: Frame, weeks: int) -> dict[str, tuple[str | int, ...]]:
+Names = dict[str, tuple[str | int, ...]]
+"""Dimensions of outcomes (the columns `DIMENSIONS`) by their display names."""
+
+
+def metric_names(outcomes: Frame, weeks: int) -> Names:
     """Display name to dimensions of every outcome over weeks 1 to ``weeks``."""
     window = outcomes.lazy().filter(pl.col("window_first") == 1, pl.col("window_last") == weeks)
-    found = window.select(DIMENSIONS).unique().collect()
+    found = window.select(DIMENSIONS).unique().collect(engine="streaming")
     rows = found.sort(DIMENSIONS).iter_rows(named=True)
     return {
         display_name(row["metric"], row["sku"], row["segment"], row["provider_class"], row["vendor"]): tuple(
@@ -31,7 +35,7 @@ def metric_names(outcomes: Frame, weeks: int) -> dict[str, tuple[str | int, ...]
     }
 
 
-def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int) -> pl.DataFrame:
+def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int, names: Names | None = None) -> pl.DataFrame:
     """An outcome by arm and seed: ``arm``, ``seed``, ``value``; runs that did not end well are left out.
 
     Args:
@@ -39,11 +43,12 @@ def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int) -> pl.D
         runs: a row per arm and seed.
         metric: by its display name.
         weeks: last week of the window, which starts in week 1.
+        names: from `metric_names`, where they are known already.
 
     Raises:
         ScenarioError: no such outcome.
     """
-    names = metric_names(outcomes, weeks)
+    names = metric_names(outcomes, weeks) if names is None else names
     if metric not in names:
         raise ScenarioError(f"no outcome {metric!r} over weeks 1-{weeks}{nearest(metric, names)}")
     mine = outcomes.lazy()
@@ -51,7 +56,7 @@ def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int) -> pl.D
         mine = mine.filter(pl.col(name) == value)
     finished = runs.filter(pl.col("status") == "ok").select("id", "arm", "seed")
     return finished.join(
-        mine.select("run", "value").collect(), left_on="id", right_on="run", maintain_order="left"
+        mine.select("run", "value").collect(engine="streaming"), left_on="id", right_on="run", maintain_order="left"
     ).drop("id")
 
 

@@ -187,18 +187,18 @@ class Numbers:
 
     @cached_property
     def _summary(self) -> dict[tuple[str, str], dict[str, Any]]:
-        return {(row["arm"], row["shown"]): row for row in self._rows(self._results.summary)}
+        return {(row["arm"], row["shown"]): row for row in self._rows(self._results.shown_summary)}
 
     @cached_property
     def _effects(self) -> dict[tuple[str, str], dict[str, Any]]:
-        return {(row["contrast"], row["shown"]): row for row in self._rows(self._results.effects)}
+        return {(row["contrast"], row["shown"]): row for row in self._rows(self._results.shown_effects)}
 
     def _rows(self, frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         first, last = self.weeks
-        window = frame.with_row_index().filter(pl.col("window_first") == first, pl.col("window_last") == last)
+        window = frame.filter(pl.col("window_first") == first, pl.col("window_last") == last)
         for row in window.iter_rows(named=True):
             name = display_name(row["metric"], row["sku"], row["segment"], row["provider_class"], row["vendor"])
-            yield {**row, "shown": name, "line": row["index"] + 2}  # in the CSV file, behind its head
+            yield {**row, "shown": name}
 
     def mean(self, arm: str, metric: str) -> dict[str, Any] | None:
         """Row of the summary."""

@@ -14,10 +14,12 @@ import cloudpickle
 import polars as pl
 import pytest
 
-from experiments import sweep
+from experiments import compare, sweep
 from experiments.engine import executors, runner
 from experiments.engine.deadline import DeadlineError, deadline
 from experiments.engine.errors import ScenarioError, StoppedError, StoreError
+from experiments.engine.store import Store
+from experiments.measure import stats
 from tests.experiments import scripted
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -321,14 +323,52 @@ def test_a_read_only_folder_is_refused_in_one_line(quick, tmp_path):
 
 MEMORY = """
 import resource
+{report}
 def peak(runs):
     sweep(grid=["developer_cloud.cap_gpus=0:%d:1" % (runs // 10 - 1)], seeds=10, weeks=2, workers=1, out=str(runs))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 few, many = peak({few}), peak({many})
 print(many / few)
 """
+WITH_REPORT = "report.write = with_figures"
 
 
-@pytest.mark.parametrize(("few", "many"), [(20, 200), pytest.param(50, 500, marks=pytest.mark.soak)])
-def test_ten_times_the_runs_take_hardly_more_memory(few, many, tmp_path):
-    assert float(scripted.finish(MEMORY.format(few=few, many=many), tmp_path)) < 1.2
+@pytest.mark.parametrize(
+    ("few", "many", "also"), [(20, 200, ""), pytest.param(50, 500, WITH_REPORT, marks=pytest.mark.soak)]
+)
+def test_ten_times_the_runs_take_hardly_more_memory(few, many, also, tmp_path):
+    assert float(scripted.finish(MEMORY.format(few=few, many=many, report=also), tmp_path)) < 1.2
+
+
+@pytest.mark.parametrize("compared", [False, True], ids=["sweep", "comparison"])
+def test_statistics_figures_and_report_hold_no_table_of_all_runs(compared, fake_market, in_folder, monkeypatch):
+    """What keeps memory flat: of what grows with the runs, one outcome or one figure is in hand at any time."""
+    piece, seeds = 12, 10
+    monkeypatch.setattr(stats, "_ROWS_AT_ONCE", piece)
+    largest, whole = dict.fromkeys(("frame", "csv"), 0), {"runs"}
+
+    def watched(function, kind):
+        def call(*arguments, **options):
+            found = function(*arguments, **options)
+            frame = found if kind == "frame" else arguments[0]
+            largest[kind] = max(largest[kind], frame.height)
+            return found
+
+        return call
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", watched(pl.LazyFrame.collect, "frame"))
+    monkeypatch.setattr(pl.DataFrame, "write_csv", watched(pl.DataFrame.write_csv, "csv"))
+    monkeypatch.setattr(Store, "read", lambda store, name, read=Store.read: whole.add(name) or read(store, name))
+    base = {"seeds": seeds, "weeks": 2, "workers": 1}
+    if compared:
+        results = compare("baseline-2025", f"baseline-2025+{CAP}=0", **base)
+    else:
+        results = sweep(grid={CAP: range(5)}, **base)
+    arms = len(results.plan.arms)
+    rows = pl.scan_parquet(results.out / "outcomes.parquet").select(pl.len()).collect().item()
+    assert rows == 3 * seeds * arms
+    assert whole == {"runs"}
+    assert not {"summary", "effects", "outcomes", "trend_week", "flow_total"} & set(vars(results))
+    weekly_rows = 3 * 2 * seeds * arms  # of one figure: two prices by week
+    assert largest["frame"] <= (weekly_rows if compared else seeds * arms)  # or an outcome of every run
+    assert largest["csv"] <= 3 * arms

@@ -48,8 +48,8 @@ def numbers(effects, means=(), weeks=52):
     return Numbers(
         SimpleNamespace(
             plan=plan,
-            summary=pl.DataFrame(list(means), schema=SUMMARY_SCHEMA, orient="row"),
-            effects=pl.DataFrame(list(effects), schema=EFFECTS_SCHEMA, orient="row"),
+            shown_summary=pl.DataFrame(list(means), schema=SUMMARY_SCHEMA, orient="row"),
+            shown_effects=pl.DataFrame(list(effects), schema=EFFECTS_SCHEMA, orient="row"),
         )
     )
 
