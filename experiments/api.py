@@ -124,18 +124,19 @@ class Results:
         """Price, cap and sales of the vendor's desks by run and week."""
         return self._read("desk_week")
 
-    @cached_property
-    def _scanned(self) -> pl.LazyFrame:
-        """The outcomes, to be read a piece at a time."""
-        return self.store.scan("outcomes")
-
     def scan(self, name: str) -> pl.LazyFrame:
         """A stored table that is read as far as it is asked for; memory need not grow with the runs."""
-        return self.store.scan(name)
+        if name not in self._scans:
+            self._scans[name] = self.store.scan(name)
+        return self._scans[name]
+
+    @cached_property
+    def _scans(self) -> dict[str, pl.LazyFrame]:
+        return {}
 
     def metric(self, name: str, weeks: int) -> pl.DataFrame:
         """An outcome by arm and seed; see `experiments.measure.response.values`."""
-        return response.values(self._scanned, self.runs, name, weeks, self._names(weeks))
+        return response.values(self.scan("outcomes"), self.runs, name, weeks, self._names(weeks))
 
     def metric_names(self, weeks: int) -> list[str]:
         """Display names of the outcomes over weeks 1 to ``weeks``."""
@@ -144,7 +145,7 @@ class Results:
     def _names(self, weeks: int) -> response.Names:
         """Dimensions of the outcomes by display name, looked up once for each window."""
         if weeks not in self._known_names:
-            self._known_names[weeks] = response.metric_names(self._scanned, weeks)
+            self._known_names[weeks] = response.metric_names(self.scan("outcomes"), weeks)
         return self._known_names[weeks]
 
     @cached_property
@@ -170,7 +171,7 @@ class Results:
 
     def summaries(self) -> Iterator[pl.DataFrame]:
         """The summary a piece at a time: what is written and shown holds no more of it than that."""
-        return stats.summaries_by_arm(self._scanned, self.runs, self.plan.level, experiment=self.plan.name)
+        return stats.summaries_by_arm(self.scan("outcomes"), self.runs, self.plan.level, experiment=self.plan.name)
 
     @cached_property
     def shown_summary(self) -> pl.DataFrame:
@@ -180,7 +181,7 @@ class Results:
     @cached_property
     def risk(self) -> pl.DataFrame:
         """Default rate, losses and vendors' payouts by arm, each with an interval; see `experiments.measure.risk`."""
-        return risk_by_arm(self._scanned, self.runs, self.plan.risk or measured.HEADLINE, self.plan.level)
+        return risk_by_arm(self.scan("outcomes"), self.runs, self.plan.risk or measured.HEADLINE, self.plan.level)
 
     @cached_property
     def effects(self) -> pl.DataFrame:
@@ -196,7 +197,7 @@ class Results:
             if {contrast.arm, contrast.base} <= arms
         ]
         return stats.effects_by_contrast(
-            self._scanned, self.runs, contrasts, self.plan.level, experiment=self.plan.name
+            self.scan("outcomes"), self.runs, contrasts, self.plan.level, experiment=self.plan.name
         )
 
     @cached_property
@@ -452,17 +453,24 @@ def carry_out(
     return results
 
 
-def report(folder: str | Path) -> Results:
+def report(folder: str | Path, *, notice: Notice | None = None) -> Results:
     """Write tables, figures and report of a folder anew from what is stored in it; nothing is run.
 
-    Of an unfinished experiment the finished runs are reported, under a banner that says so.
+    Of an unfinished experiment the finished runs are reported, under a banner that says so. While another process
+    works in the folder there is no report of it: `Results.open` reads what is finished and writes nothing.
+
+    Args:
+        folder: of an experiment.
+        notice: told in one line when an earlier owner of the folder ended without tidying up; default: standard error.
 
     Raises:
-        ScenarioError: as `Results.open`.
-        StoreError: the folder cannot be written.
+        ScenarioError: as `Results.open`, or the folder cannot be written or is held by another process.
+        StoreError: writing failed on the way.
     """
-    results = Results.open(folder)
-    _report(results)
+    store = _stored(Path(folder))
+    with store.folder.held(f"neocloud report {folder}", notice or _say):
+        results = Results.open(folder)
+        _report(results)
     return results
 
 
@@ -476,12 +484,12 @@ def _report(results: Results) -> None:
     from experiments.show import report as shown
     from experiments.show import response as swept
 
-    results.store.write_csv("summary", results.summaries())
-    results.store.write_csv("effects", results.differences())
+    results.store.folder.write_csv("summary", results.summaries())
+    results.store.folder.write_csv("effects", results.differences())
     if results.plan.risk:
-        results.store.write_csv("risk", [results.risk])
+        results.store.folder.write_csv("risk", [results.risk])
     if swept.applies(results):
-        results.store.write_csv("response", [swept.response_table(results)])
+        results.store.folder.write_csv("response", [swept.response_table(results)])
     shown.write(results)
 
 

@@ -220,7 +220,7 @@ def _report(folder: Path) -> int:
     """Write tables, figures and report of a results folder anew; nothing is run."""
     from experiments import api
 
-    results = api.report(folder)
+    results = api.report(folder, notice=_complain)
     click.echo(f"Report: {results.out / 'report.html'}")
     if results.missing:
         _complain(f"unfinished: {results.go_on()}")

@@ -71,8 +71,8 @@ def write(results: Results) -> None:
         StoreError: the folder cannot be written.
     """
     found = document(results, _pictures(results))
-    results.store.write_text("report.html", found.html())
-    results.store.write_text("report.md", found.markdown())
+    results.store.folder.write_text("report.html", found.html())
+    results.store.folder.write_text("report.md", found.markdown())
 
 
 def _pictures(results: Results) -> list[Picture]:

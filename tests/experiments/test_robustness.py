@@ -14,7 +14,8 @@ import cloudpickle
 import polars as pl
 import pytest
 
-from experiments import compare, sweep
+from experiments import cli, compare, sweep
+from experiments.api import Results
 from experiments.engine import executors, runner
 from experiments.engine.deadline import DeadlineError, deadline
 from experiments.engine.errors import ScenarioError, StoppedError, StoreError
@@ -246,11 +247,13 @@ def slow(scenario, seed):
     sys.stdin.readline()
     return conftest.fake_simulate(scenario, seed)
 runner.simulate = slow
-sweep(grid=["{CAP}=0"], seeds=1, weeks=2, workers=1, out="held", command="neocloud sweep --mine")
+sweep(grid=["{CAP}=0"], seeds=2, weeks=2, workers=1, out="held", command="neocloud sweep --mine")
 """
 
 
-def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, in_folder, fake_market):
+@pytest.fixture
+def holder(in_folder):
+    """A process that holds the folder ``held``, one run of two done and one in hand."""
     process = subprocess.Popen(
         [sys.executable, "-c", scripted.FAKE_MARKET + HELD],
         stdin=subprocess.PIPE,
@@ -258,10 +261,20 @@ def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, in_folde
         text=True,
         env=scripted.environment(),
     )
-    same = {**quick, "grid": [f"{CAP}=0"], "seeds": 1, "out": "held"}
-    assert process.stdout.readline() == "running\n"
+    for answer in ("\n", ""):
+        assert process.stdout.readline() == "running\n"
+        process.stdin.write(answer)
+        process.stdin.flush()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, holder):
+    same = {**quick, "grid": [f"{CAP}=0"], "out": "held"}
     with pytest.raises(ScenarioError) as caught:
         sweep(**same)
+    process = holder
     process.kill()
     process.communicate()
     assert f"held is in use by process {process.pid} on {os.uname().nodename} since 2" in str(caught.value)
@@ -269,6 +282,22 @@ def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, in_folde
     told = []
     assert sweep(notice=told.append, **same).failed == 0
     assert f"held: its last owner has ended without tidying up (process {process.pid}" in told[0]
+
+
+def test_a_folder_in_use_is_read_but_not_written_by_a_report(fake_market, no_figures, holder, capsys):
+    before = sorted(Path("held").rglob("*"))
+    assert cli.main(["report", "held"]) == 2
+    assert f"Error: held is in use by process {holder.pid}" in capsys.readouterr().err
+    assert sorted(Path("held").rglob("*")) == before
+    assert Results.open("held").runs["seed"].to_list() == [1]
+    holder.kill()
+    holder.communicate()
+    assert cli.main(["report", "held"]) == 3
+    complaints = capsys.readouterr().err
+    assert "its last owner has ended without tidying up" in complaints
+    assert "1 of 2 runs are done" in complaints
+    assert Path("held/summary.csv").exists()
+    assert not Path("held/.lock").exists()
 
 
 def test_another_sweep_in_the_same_folder_is_refused_with_the_keys_that_differ(quick):
