@@ -490,6 +490,8 @@ def _report(results: Results) -> None:
         results.store.folder.write_csv("risk", [results.risk])
     if swept.applies(results):
         results.store.folder.write_csv("response", [swept.response_table(results)])
+    if swept.screened(results):
+        results.store.folder.write_csv("screening", [swept.screening_table(results)])
     shown.write(results)
 
 

@@ -10,9 +10,21 @@ import polars as pl
 
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.measure.records import Floats
+from experiments.measure.screening import elementary_effects, trajectories
 from experiments.measure.stats import DIMENSIONS, Frame, display_name, t_interval, t_quantile
 
-__all__ = ["MainEffect", "Names", "against", "levers", "main_effects", "metric_names", "response", "shape", "values"]
+__all__ = [
+    "MainEffect",
+    "Names",
+    "against",
+    "levers",
+    "main_effects",
+    "metric_names",
+    "response",
+    "screening",
+    "shape",
+    "values",
+]
 
 _OF_A_RUN = ("id", "arm", "seed", "status", "message")
 _FEWEST_FOR_A_CURVE = 3
@@ -97,17 +109,20 @@ def _together(arms: pl.DataFrame, one: str, other: str) -> bool:
 
 
 def shape(runs: pl.DataFrame) -> str:
-    """What figure shows the arms: ``curve`` (one lever), ``map`` (a full grid of two), ``tornado``, or blank.
+    """What figure shows the arms: ``curve``, ``map``, ``screening``, ``tornado``, or blank.
 
-    Blank: arms that differ by name only, by words, or in fewer than three steps.
+    A curve has one lever, a map is a full grid of two, a screening is made of the trajectories of Morris, a tornado
+    has many levers. Blank: arms that differ by name only, by words, or in fewer than three steps.
     """
     found = levers(runs)
-    arms = runs.unique("arm", keep="first")
+    arms = runs.unique("arm", keep="first", maintain_order=True)
     words = [name for name in arms.columns[len(_OF_A_RUN) :] if not _numeric(arms[name]) and arms[name].n_unique() > 1]
     if not found or (words and len(found) < 2):
         return ""
     if len(found) == 1:
         return "curve" if arms[found[0]].n_unique() >= _FEWEST_FOR_A_CURVE and not words else ""
+    if not words and trajectories(arms, found):
+        return "screening"
     counts = [arms[name].n_unique() for name in found]
     if len(found) == 2 and not words and arms.height == counts[0] * counts[1]:
         return "map"
@@ -183,6 +198,20 @@ def main_effects(found: pl.DataFrame, runs: pl.DataFrame, keys: Sequence[str], l
         for key, slope, width in zip(keys, slopes[1:].tolist(), half[1:].tolist(), strict=True)
     ]
     return sorted(effects, key=lambda effect: -abs(effect.change))
+
+
+def screening(found: pl.DataFrame, runs: pl.DataFrame, keys: Sequence[str], level: float = 0.95) -> pl.DataFrame:
+    """Elementary effects on an outcome; see `experiments.measure.screening.elementary_effects`.
+
+    Args:
+        found: from `values`.
+        runs: a row per arm and seed, of arms whose `shape` is ``screening``.
+        keys: the levers.
+        level: of the intervals.
+    """
+    means = found.group_by("arm").agg(pl.col("value").mean().alias("mean"))
+    arms = runs.unique("arm", keep="first", maintain_order=True).select("arm", *keys)
+    return elementary_effects(arms.join(means, on="arm", how="left", maintain_order="left"), keys, level)
 
 
 def _scaled(table: pl.DataFrame, keys: Sequence[str]) -> Floats:

@@ -191,9 +191,9 @@ def _response(results: Results, weeks: Weeks) -> Drawing:
     """What was swept, and what it does."""
     metrics = response.shown_metrics(results)
     drawn = response.figure(results, metrics)
-    source = f"From response.csv and outcomes.parquet: {len(results.plan.arms)} arms; {weeks.seeds()}."
+    source = f"and outcomes.parquet: {len(results.plan.arms)} arms; {weeks.seeds()}."
     said = " ".join(response.sentences(results))
-    return Drawing("response", "Response to what was swept", drawn, f"{response.caption(results, '')} {source}", said)
+    return Drawing("response", "Response to what was swept", drawn, f"{response.described(results)} {source}", said)
 
 
 # ------------------------------------------------------------------------------------------------ prices

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 from experiments import cli, sweep
+from experiments.api import Results
 from experiments.engine import runner
 from experiments.show import response
 from experiments.until import precise
@@ -203,6 +204,23 @@ def test_the_report_of_a_sweep_has_its_response_and_a_row_an_arm(fake_market, in
     assert "figures/response.svg" in text or "figures/response.png" in text
     assert "lowest" in text
     assert all(f"cap\\_gpus={cap}" in text or f"cap_gpus={cap}" in text for cap in (0, 500, 1000))
+
+
+def test_a_screening_says_which_lever_matters_in_table_figure_and_report(fake_market, in_folder, capsys):
+    asked = f"sweep --sample morris:3 lepton.take_rate=0:0.2 {CAP}=0:1000 --seeds 2 --weeks 2 --workers 1 --out here"
+    assert cli.main(asked.split()) == 0
+    output = capsys.readouterr().out
+    assert f"price_mean[H100], USD/GPU-h moves most with {CAP} from " in " ".join(output.split())
+    found = pl.read_csv("here/screening.csv").filter(metric="price_mean[H100]")
+    highest = found.filter(key=CAP)["highest"].item() - found.filter(key=CAP)["lowest"].item()
+    assert found.filter(key=CAP)["mean"].item() == pytest.approx(-1e-5 * highest, rel=1e-4)
+    assert found["trajectories"].to_list() == [3, 3]
+    text = Path("here/report.md").read_text(encoding="utf-8")
+    assert "Elementary effects by outcome and lever" in text
+    assert "From screening.csv and outcomes.parquet" in text.replace("\\", "")
+    figure = response.figure(Results.open("here"), ["price_mean[H100]"])
+    assert "2 seeds an arm" in figure.get_supxlabel()
+    assert len(figure.axes) == 1
 
 
 # ------------------------------------------------------------------------------------------------ programs
