@@ -63,7 +63,7 @@ def killed_and_continued(folder: Path, runs: int, kills: int) -> None:
 
 
 def test_a_sweep_killed_at_random_moments_ends_in_the_same_bytes(tmp_path):
-    killed_and_continued(tmp_path, runs=40, kills=1)
+    killed_and_continued(tmp_path, runs=40, kills=3)
 
 
 @pytest.mark.soak
