@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
@@ -124,18 +124,33 @@ class Results:
         """Price, cap and sales of the vendor's desks by run and week."""
         return self._read("desk_week")
 
+    def scan(self, name: str) -> pl.LazyFrame:
+        """A stored table that is read as far as it is asked for; memory need not grow with the runs."""
+        if name not in self._scans:
+            self._scans[name] = self.store.scan(name)
+        return self._scans[name]
+
     @cached_property
-    def _scanned(self) -> pl.LazyFrame:
-        """The outcomes, to be read a piece at a time."""
-        return self.store.scan("outcomes")
+    def _scans(self) -> dict[str, pl.LazyFrame]:
+        return {}
 
     def metric(self, name: str, weeks: int) -> pl.DataFrame:
         """An outcome by arm and seed; see `experiments.measure.response.values`."""
-        return response.values(self._scanned, self.runs, name, weeks)
+        return response.values(self.scan("outcomes"), self.runs, name, weeks, self._names(weeks))
 
     def metric_names(self, weeks: int) -> list[str]:
         """Display names of the outcomes over weeks 1 to ``weeks``."""
-        return list(response.metric_names(self.summary, weeks))
+        return list(self._names(weeks))
+
+    def _names(self, weeks: int) -> response.Names:
+        """Dimensions of the outcomes by display name, looked up once for each window."""
+        if weeks not in self._known_names:
+            self._known_names[weeks] = response.metric_names(self.scan("outcomes"), weeks)
+        return self._known_names[weeks]
+
+    @cached_property
+    def _known_names(self) -> dict[int, response.Names]:
+        return {}
 
     def as_dict(self) -> dict[str, Any]:
         """Everything that is printed, in plain values: what ``--format json`` shows."""
@@ -152,23 +167,44 @@ class Results:
     @cached_property
     def summary(self) -> pl.DataFrame:
         """Mean and interval of every metric by arm."""
-        return stats.summarise(self._scanned, self.runs, self.plan.level, experiment=self.plan.name)
+        return pl.concat(self.summaries())
+
+    def summaries(self) -> Iterator[pl.DataFrame]:
+        """The summary a piece at a time: what is written and shown holds no more of it than that."""
+        return stats.summaries_by_arm(self.scan("outcomes"), self.runs, self.plan.level, experiment=self.plan.name)
+
+    @cached_property
+    def shown_summary(self) -> pl.DataFrame:
+        """The rows of the summary of the arms that are shown, with ``line``, their place in ``summary.csv``."""
+        return _lines(self.summaries(), pl.col("arm").is_in(self.plan.shown_arms()))
 
     @cached_property
     def risk(self) -> pl.DataFrame:
         """Default rate, losses and vendors' payouts by arm, each with an interval; see `experiments.measure.risk`."""
-        return risk_by_arm(self.outcomes, self.runs, self.plan.risk or measured.HEADLINE, self.plan.level)
+        return risk_by_arm(self.scan("outcomes"), self.runs, self.plan.risk or measured.HEADLINE, self.plan.level)
 
     @cached_property
     def effects(self) -> pl.DataFrame:
         """Paired difference and interval of every metric by contrast."""
+        return pl.concat(self.differences())
+
+    def differences(self) -> Iterator[pl.DataFrame]:
+        """The effects a piece at a time, as `summaries`."""
         arms = set(self.runs["arm"])  # some may have no finished run yet
         contrasts = [
             (contrast.name, contrast.arm, contrast.base)
             for contrast in self.plan.contrasts
             if {contrast.arm, contrast.base} <= arms
         ]
-        return stats.effects(self._scanned, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
+        return stats.effects_by_contrast(
+            self.scan("outcomes"), self.runs, contrasts, self.plan.level, experiment=self.plan.name
+        )
+
+    @cached_property
+    def shown_effects(self) -> pl.DataFrame:
+        """The rows of the effects of the contrasts that are shown, with ``line``, their place in ``effects.csv``."""
+        names = [contrast.name for contrast in self.plan.contrasts if contrast.column]
+        return _lines(self.differences(), pl.col("contrast").is_in(names))
 
     def figure(self, name: str = "price_paths") -> Drawing:
         """A figure of the report by its name, with its caption; a notebook shows both.
@@ -206,6 +242,15 @@ class Results:
         from experiments.show.figures import effects_drawing
 
         return effects_drawing(self, metrics, window)
+
+
+def _lines(pieces: Iterable[pl.DataFrame], wanted: pl.Expr) -> pl.DataFrame:
+    """Some rows of a table that comes in pieces, with the line on which they stand in its CSV file, behind the head."""
+    kept, first = [], 2
+    for piece in pieces:
+        kept.append(piece.with_row_index("line", first).filter(wanted))
+        first += piece.height
+    return pl.concat(kept)
 
 
 def _stored(folder: Path) -> Store:
@@ -408,17 +453,24 @@ def carry_out(
     return results
 
 
-def report(folder: str | Path) -> Results:
+def report(folder: str | Path, *, notice: Notice | None = None) -> Results:
     """Write tables, figures and report of a folder anew from what is stored in it; nothing is run.
 
-    Of an unfinished experiment the finished runs are reported, under a banner that says so.
+    Of an unfinished experiment the finished runs are reported, under a banner that says so. While another process
+    works in the folder there is no report of it: `Results.open` reads what is finished and writes nothing.
+
+    Args:
+        folder: of an experiment.
+        notice: told in one line when an earlier owner of the folder ended without tidying up; default: standard error.
 
     Raises:
-        ScenarioError: as `Results.open`.
-        StoreError: the folder cannot be written.
+        ScenarioError: as `Results.open`, or the folder cannot be written or is held by another process.
+        StoreError: writing failed on the way.
     """
-    results = Results.open(folder)
-    _report(results)
+    store = _stored(Path(folder))
+    with store.folder.held(f"neocloud report {folder}", notice or _say):
+        results = Results.open(folder)
+        _report(results)
     return results
 
 
@@ -432,12 +484,14 @@ def _report(results: Results) -> None:
     from experiments.show import report as shown
     from experiments.show import response as swept
 
-    results.store.write_csv("summary", results.summary)
-    results.store.write_csv("effects", results.effects)
+    results.store.folder.write_csv("summary", results.summaries())
+    results.store.folder.write_csv("effects", results.differences())
     if results.plan.risk:
-        results.store.write_csv("risk", results.risk)
+        results.store.folder.write_csv("risk", [results.risk])
     if swept.applies(results):
-        results.store.write_csv("response", swept.response_table(results))
+        results.store.folder.write_csv("response", [swept.response_table(results)])
+    if swept.screened(results):
+        results.store.folder.write_csv("screening", [swept.screening_table(results)])
     shown.write(results)
 
 

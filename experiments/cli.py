@@ -11,7 +11,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -29,6 +29,8 @@ from experiments.commands.validate import validate_command
 from experiments.engine.errors import ScenarioError, StoppedError, StoreError
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from experiments.api import Results
     from experiments.engine.drive import Progress
 
@@ -218,7 +220,7 @@ def _report(folder: Path) -> int:
     """Write tables, figures and report of a results folder anew; nothing is run."""
     from experiments import api
 
-    results = api.report(folder)
+    results = api.report(folder, notice=_complain)
     click.echo(f"Report: {results.out / 'report.html'}")
     if results.missing:
         _complain(f"unfinished: {results.go_on()}")
@@ -270,11 +272,19 @@ def _print(results: Results, form: str) -> None:
     if form == "json":
         click.echo(json.dumps(results.as_dict(), indent=1, allow_nan=False))
     elif form == "csv":
-        click.echo(results.summary.write_csv() + "\n" + results.effects.write_csv(), nl=False)
+        _print_csv(results.summaries())
+        click.echo()
+        _print_csv(results.differences())
     else:
         from experiments.show import response, screen
 
         (response if response.applies(results) else screen).show(results)
+
+
+def _print_csv(pieces: Iterable[pl.DataFrame]) -> None:
+    """Print frames of the same columns as one table, holding one at a time."""
+    for at, piece in enumerate(pieces):
+        click.echo(piece.write_csv(include_header=at == 0), nl=False)
 
 
 _neocloud.add_command(validate_command(_common, _carried_out))

@@ -19,12 +19,8 @@ _YEAR_WEEKS = 52
 
 def _tables(results: Results) -> dict[str, pl.LazyFrame]:
     """Tables by name, of an unfinished experiment those of the runs that are done; also what stands there as CSV."""
-    store, out = results.store, results.out
-    names = ["runs", *store.schemas]
-    if store.compacted():
-        found = {name: pl.scan_parquet(out / f"{name}.parquet") for name in names}
-    else:
-        found = {name: store.read(name).lazy() for name in names}
+    out = results.out
+    found = {name: results.scan(name) for name in ("runs", *results.store.schemas)}
     return found | {path.stem: pl.scan_csv(path, infer_schema_length=None) for path in sorted(out.glob("[!.]*.csv"))}
 
 

@@ -37,7 +37,7 @@ def claim(path: Path, command: str = "", notice: Callable[[str], None] | None = 
         if not _held(descriptor):
             owner = _owner(descriptor) or "another process"
             os.close(descriptor)
-            raise ScenarioError(f"{path.parent} is in use by {owner}; wait for it, or give another --out")
+            raise ScenarioError(f"{path.parent} is in use by {owner}; wait for it, or choose another folder")
         if _same(descriptor, path):
             try:
                 _sign(descriptor, path, command, notice)

@@ -47,7 +47,8 @@ Window = Literal["year one", "last half-year", "whole run"]
 
 _SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure")
 _NOT_STORED = tuple(
-    f"experiments/measure/{name}.py" for name in ("intervals", "outer", "response", "sequential", "stats")
+    f"experiments/measure/{name}.py"
+    for name in ("intervals", "outer", "response", "risk", "screening", "sequential", "stats")
 )  # computed anew from what is stored
 
 

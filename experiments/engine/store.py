@@ -13,18 +13,16 @@ stand in the manifest.
 from __future__ import annotations
 
 import json
-import os
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import polars as pl
-import tomli_w
 
-from experiments.engine import lock as locks
 from experiments.engine.errors import ScenarioError, StoreError
+from experiments.engine.folder import Folder
+from experiments.engine.identity import Identity
 from experiments.engine.parts import Parts, checksum, remove
 from experiments.engine.plan import Plan, RunSpec
 from experiments.engine.runner import DERIVED, TABLES
@@ -35,7 +33,6 @@ DEFAULT_TABLES = ("market_week", "desk_week", "trend_week", "flow_total")
 """Tables kept besides the outcomes; the other recorded ones are large."""
 
 _ROWS_PER_GROUP = 50_000  # fixed, so that the same rows make the same bytes
-_FIRST_FILES = {"scenario.toml", ".lock"}  # what a start that was cut short may leave
 
 
 class Store:
@@ -59,91 +56,30 @@ class Store:
         self.plan = plan
         kept = {table: (TABLES | DERIVED)[table] for table in dict.fromkeys([*tables, *DERIVED])}
         self.schemas: dict[str, dict[str, Any]] = {"outcomes": dict(outcome_schema), **kept}
+        self.folder = Folder(out)
         self.parts = Parts(out / "parts", self.schemas)
+        self._identity = Identity(plan, list(self.schemas))
 
     @contextmanager
     def open(self, command: str = "", notice: Callable[[str], None] | None = None) -> Iterator[None]:
-        """Claim the folder for this plan while the block runs.
-
-        Args:
-            command: what is being done, for those who find the folder in use.
-            notice: told when an earlier owner left its lock behind.
+        """Claim the folder for this plan while the block runs; arguments as in `Folder.held`.
 
         Raises:
             ScenarioError: the folder cannot be written, is held by another process, or holds something else.
         """
-        self._refuse_foreign()
-        made = _missing_folders(self.out)
-        lock = self.out / ".lock"
-        try:
-            self.out.mkdir(parents=True, exist_ok=True)
-            held = locks.claim(lock, command, notice)
-        except OSError as error:
-            raise self._unwritable(error, made) from None
-        try:
-            self._refuse_foreign()
+        self._identity.refuse_another(self.out)
+        with self.folder.held(command, notice):
+            self._identity.refuse_another(self.out)
             try:
                 self._begin()
             except (OSError, StoreError) as error:
-                raise self._unwritable(error, made) from None
+                raise self.folder.unwritable(error) from None
             yield
-        finally:
-            locks.release(lock, held)
-
-    def _unwritable(self, error: Exception, made: Sequence[Path]) -> ScenarioError:
-        """The refusal of a folder that cannot be written; folders made for it are taken away again."""
-        for folder in made:
-            with suppress(OSError):
-                folder.rmdir()
-        reason = error.strerror if isinstance(error, OSError) else error
-        return ScenarioError(f"cannot write to {self.out}: {reason}")
 
     def _begin(self) -> None:
-        for left in self.out.glob(".tmp-*"):
-            remove(left)
-        self.write_text("scenario.toml", self.plan.base.canonical())
-        screens = [
-            {"title": screen.title, "metrics": list(screen.metrics), "window": screen.window}
-            for screen in self.plan.screens
-        ]
-        shown = {"screens": screens, "risk": self.plan.risk}
-        self.write_text("design.toml", tomli_w.dumps({**self._record(), **shown}))
+        self.folder.tidy()
+        self._identity.write(self.folder)
         self.parts.open()
-
-    def _record(self) -> dict[str, Any]:
-        return {**self.plan.record(), "tables": sorted(self.schemas)}
-
-    def _refuse_foreign(self) -> None:
-        """Refuse a folder that holds another experiment, or anything else."""
-        if not self.out.exists():
-            return
-        if not self.out.is_dir():
-            raise ScenarioError(f"cannot write to {self.out}: it is a file")
-        held = {entry.name for entry in self.out.iterdir()}
-        if "design.toml" in held:
-            differences = list(self._differences())
-            if differences:
-                shown = "; ".join(differences[:4]) + (f"; {len(differences) - 4} more" if len(differences) > 4 else "")
-                raise ScenarioError(f"{self.out} holds another experiment ({shown}); give another --out or remove it")
-        elif not held <= _FIRST_FILES and not all(name.startswith(".tmp-") for name in held - _FIRST_FILES):
-            raise ScenarioError(f"{self.out} is not empty and holds no experiment; give another --out")
-
-    def _differences(self) -> Iterator[str]:
-        """Keys in which the folder's experiment differs from this plan's: ``key: held -> wanted``."""
-        try:
-            design = tomllib.loads((self.out / "design.toml").read_text(encoding="utf-8"))
-            scenario = tomllib.loads((self.out / "scenario.toml").read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise ScenarioError(f"{self.out}: its design or scenario cannot be read: {error}") from None
-        for shown in ("screens", "risk"):  # what is shown of an experiment does not make it another
-            design.pop(shown, None)
-        wanted_scenario = tomllib.loads(self.plan.base.canonical())
-        held = _flat({"design": design, "scenario": _substance(scenario)})
-        wanted = _flat({"design": self._record(), "scenario": _substance(wanted_scenario)})
-        for key in sorted(held.keys() | wanted.keys()):
-            if held.get(key) != wanted.get(key):
-                name = key.removeprefix("design.").removeprefix("scenario.")
-                yield f"{name}: {_brief(held.get(key))} -> {_brief(wanted.get(key))}"
 
     def finished(self) -> dict[str, dict[str, str]]:
         """Status and message of every run that need not be run again; what cannot be believed is removed."""
@@ -189,21 +125,23 @@ class Store:
         """
         whole = [spec.id for spec in self.plan.runs() if statuses[spec.id]["status"] == "ok"]
         try:
-            for name, schema in self.schemas.items():
-                self._join(name, {"run": pl.String(), **schema}, whole)
-            with self._renamed("runs.parquet") as path:
+            for name in self.schemas:
+                self._join(name, whole)
+            with self.folder.renamed("runs.parquet") as path:
                 self._runs(statuses, self.plan.rows()).write_parquet(path)
         except (OSError, pl.exceptions.PolarsError) as error:
             raise StoreError(f"cannot write to {self.out}: {' '.join(str(error).split())}") from None
 
-    def _join(self, name: str, schema: Mapping[str, Any], whole: Sequence[str]) -> None:
-        with self._renamed(f"{name}.parquet") as path:
-            if whole:
-                paths = [self.parts.folder / run / f"{name}.parquet" for run in whole]
-                frames = pl.scan_parquet(paths, schema=dict(schema), glob=False)
-                frames.sink_parquet(path, row_group_size=_ROWS_PER_GROUP, maintain_order=True)
-            else:
-                pl.DataFrame(schema=dict(schema)).write_parquet(path)
+    def _join(self, name: str, whole: Sequence[str]) -> None:
+        with self.folder.renamed(f"{name}.parquet") as path:
+            frames = self._joined(name, whole)
+            frames.sink_parquet(path, row_group_size=_ROWS_PER_GROUP, maintain_order=True)
+
+    def _joined(self, name: str, whole: Sequence[str]) -> pl.LazyFrame:
+        """A table of the parts of some runs, in their order."""
+        schema = {"run": pl.String(), **self.schemas[name]}
+        paths = [self.parts.folder / run / f"{name}.parquet" for run in whole]
+        return pl.scan_parquet(paths, schema=schema, glob=False) if paths else pl.LazyFrame(schema=schema)
 
     def _runs(self, statuses: Mapping[str, Mapping[str, str]], rows: Sequence[RunSpec]) -> pl.DataFrame:
         """``runs.parquet``: id, arm, seed, status, message, and every key in which runs differ."""
@@ -223,7 +161,7 @@ class Store:
 
     def begin(self, manifest: Mapping[str, Any]) -> None:
         """Write down what is being run, until `finish`: a report of half an experiment says how to go on."""
-        self.write_text("manifest.json", json.dumps({**manifest, "complete": False}, indent=2) + "\n")
+        self.folder.write_text("manifest.json", json.dumps({**manifest, "complete": False}, indent=2) + "\n")
 
     def finish(self, manifest: Mapping[str, Any], *, keep_parts: bool) -> None:
         """Write the manifest with the checksums of the tables, then drop the parts that they replace.
@@ -235,7 +173,7 @@ class Store:
         names = [*(f"{name}.parquet" for name in self.schemas), "runs.parquet"]
         tables = {name: checksum(self.out / name) for name in names}
         entry = {**manifest, "complete": not keep_parts, "tables": tables}
-        self.write_text("manifest.json", json.dumps(entry, indent=2) + "\n")
+        self.folder.write_text("manifest.json", json.dumps(entry, indent=2) + "\n")
         if not keep_parts:
             remove(self.parts.folder)
 
@@ -244,11 +182,7 @@ class Store:
         with suppress(OSError):
             self.parts.folder.rmdir()
 
-    # ------------------------------------------------------------------------------------------------- files
-
-    def write_csv(self, name: str, frame: pl.DataFrame) -> None:
-        """Write a frame as ``NAME.csv``."""
-        self.write_text(f"{name}.csv", frame.write_csv())
+    # ------------------------------------------------------------------------------------------------- reading
 
     def read(self, name: str) -> pl.DataFrame:
         """A table of all runs; while some are missing, of those that are finished.
@@ -256,58 +190,25 @@ class Store:
         Raises:
             ScenarioError: a table that is no table.
         """
-        if self.compacted():
-            return _read(self.out / f"{name}.parquet")
-        done = self.done()
-        if name == "runs":
-            return self._runs(done, [spec for spec in self.plan.rows() if spec.id in done or spec.problem])
-        whole = [spec.id for spec in self.plan.runs() if done.get(spec.id, {}).get("status") == "ok"]
-        frames = [_read(self.parts.folder / run / f"{name}.parquet") for run in whole]
-        return pl.concat(frames) if frames else pl.DataFrame(schema={"run": pl.String, **self.schemas[name]})
+        try:
+            return self.scan(name).collect()
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise ScenarioError(f"cannot read {name} of {self.out}: {' '.join(str(error).split())}") from None
 
     def scan(self, name: str) -> pl.LazyFrame:
-        """The same, read piece by piece where the tables of all runs are there."""
-        path = self.out / f"{name}.parquet"
-        return pl.scan_parquet(path) if self.compacted() else self.read(name).lazy()
+        """The same, read as far as it is asked for."""
+        if self.compacted():
+            return pl.scan_parquet(self.out / f"{name}.parquet")
+        done = self.done()
+        if name == "runs":
+            return self._runs(done, [spec for spec in self.plan.rows() if spec.id in done or spec.problem]).lazy()
+        whole = [spec.id for spec in self.plan.runs() if done.get(spec.id, {}).get("status") == "ok"]
+        return self._joined(name, whole)
 
     def done(self) -> dict[str, dict[str, str]]:
         """Status and message of every finished run; unlike `finished` it changes nothing."""
         found = {spec.id: self.parts.status(spec.id) for spec in self.plan.runs()}
         return {run: entry for run, entry in found.items() if entry is not None}
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write a file; it appears whole or not at all.
-
-        Raises:
-            StoreError: the disk refuses.
-        """
-        with self._renamed(name) as path:
-            path.write_text(text, encoding="utf-8")
-
-    @contextmanager
-    def _renamed(self, name: str) -> Iterator[Path]:
-        """A temporary path that takes the name once the block is through."""
-        path = self.out / f".tmp-{name}"
-        try:
-            yield path
-            os.replace(path, self.out / name)
-        except (OSError, pl.exceptions.PolarsError) as error:
-            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-            raise StoreError(f"cannot write {self.out / name}: {reason}") from None
-        finally:
-            path.unlink(missing_ok=True)
-
-
-def _read(path: Path) -> pl.DataFrame:
-    try:
-        return pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise ScenarioError(f"cannot read {path}: {' '.join(str(error).split())}") from None
-
-
-def _missing_folders(out: Path) -> list[Path]:
-    """Folders that do not exist yet, innermost first."""
-    return [folder for folder in (out, *out.parents) if not folder.exists()]
 
 
 def _column(values: Iterable[Any]) -> pl.Series:
@@ -319,31 +220,3 @@ def _column(values: Iterable[Any]) -> pl.Series:
     if kinds == {bool}:
         return pl.Series(cells, dtype=pl.Boolean)
     return pl.Series([None if cell is None else str(cell) for cell in cells], dtype=pl.String)
-
-
-def _substance(scenario: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored scenario without what changes no run: labels, and names of files whose content is hashed."""
-    cells = {key: value for key, value in scenario.get("data", {}).items() if "." in key}
-    labels = ("name", "description", "source", "data")
-    return {key: value for key, value in scenario.items() if key not in labels} | {"data": cells}
-
-
-def _flat(tree: Any, prefix: str = "") -> dict[str, Any]:
-    """Leaves by dotted path; items of a list by their name, else their position."""
-    if isinstance(tree, Mapping):
-        pairs = [(str(key), value) for key, value in tree.items()]
-    elif isinstance(tree, list) and any(isinstance(item, Mapping) for item in tree):
-        pairs = [(str(item.get("name", at)), item) for at, item in enumerate(tree)]
-    else:
-        return {prefix: tree}
-    return {key: leaf for name, value in pairs for key, leaf in _flat(value, f"{prefix}.{name}".lstrip(".")).items()}
-
-
-def _brief(value: Any) -> str:
-    """A value short enough for a line."""
-    if value is None:
-        return "absent"
-    if isinstance(value, list) and len(value) > 3:
-        return f"{value[0]} ... {value[-1]} ({len(value)})"
-    text = str(value)
-    return text if len(text) <= 40 else text[:12] + "..."

@@ -10,18 +10,34 @@ import polars as pl
 
 from experiments.engine.errors import ScenarioError, nearest
 from experiments.measure.records import Floats
+from experiments.measure.screening import elementary_effects, trajectories
 from experiments.measure.stats import DIMENSIONS, Frame, display_name, t_interval, t_quantile
 
-__all__ = ["MainEffect", "against", "levers", "main_effects", "metric_names", "response", "shape", "values"]
+__all__ = [
+    "MainEffect",
+    "Names",
+    "against",
+    "levers",
+    "main_effects",
+    "metric_names",
+    "response",
+    "screening",
+    "shape",
+    "values",
+]
 
 _OF_A_RUN = ("id", "arm", "seed", "status", "message")
 _FEWEST_FOR_A_CURVE = 3
 
 
-def metric_names(outcomes: Frame, weeks: int) -> dict[str, tuple[str | int, ...]]:
+Names = dict[str, tuple[str | int, ...]]
+"""Dimensions of outcomes (the columns `DIMENSIONS`) by their display names."""
+
+
+def metric_names(outcomes: Frame, weeks: int) -> Names:
     """Display name to dimensions of every outcome over weeks 1 to ``weeks``."""
     window = outcomes.lazy().filter(pl.col("window_first") == 1, pl.col("window_last") == weeks)
-    found = window.select(DIMENSIONS).unique().collect()
+    found = window.select(DIMENSIONS).unique().collect(engine="streaming")
     rows = found.sort(DIMENSIONS).iter_rows(named=True)
     return {
         display_name(row["metric"], row["sku"], row["segment"], row["provider_class"], row["vendor"]): tuple(
@@ -31,7 +47,7 @@ def metric_names(outcomes: Frame, weeks: int) -> dict[str, tuple[str | int, ...]
     }
 
 
-def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int) -> pl.DataFrame:
+def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int, names: Names | None = None) -> pl.DataFrame:
     """An outcome by arm and seed: ``arm``, ``seed``, ``value``; runs that did not end well are left out.
 
     Args:
@@ -39,11 +55,12 @@ def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int) -> pl.D
         runs: a row per arm and seed.
         metric: by its display name.
         weeks: last week of the window, which starts in week 1.
+        names: from `metric_names`, where they are known already.
 
     Raises:
         ScenarioError: no such outcome.
     """
-    names = metric_names(outcomes, weeks)
+    names = metric_names(outcomes, weeks) if names is None else names
     if metric not in names:
         raise ScenarioError(f"no outcome {metric!r} over weeks 1-{weeks}{nearest(metric, names)}")
     mine = outcomes.lazy()
@@ -51,7 +68,7 @@ def values(outcomes: Frame, runs: pl.DataFrame, metric: str, weeks: int) -> pl.D
         mine = mine.filter(pl.col(name) == value)
     finished = runs.filter(pl.col("status") == "ok").select("id", "arm", "seed")
     return finished.join(
-        mine.select("run", "value").collect(), left_on="id", right_on="run", maintain_order="left"
+        mine.select("run", "value").collect(engine="streaming"), left_on="id", right_on="run", maintain_order="left"
     ).drop("id")
 
 
@@ -92,17 +109,20 @@ def _together(arms: pl.DataFrame, one: str, other: str) -> bool:
 
 
 def shape(runs: pl.DataFrame) -> str:
-    """What figure shows the arms: ``curve`` (one lever), ``map`` (a full grid of two), ``tornado``, or blank.
+    """What figure shows the arms: ``curve``, ``map``, ``screening``, ``tornado``, or blank.
 
-    Blank: arms that differ by name only, by words, or in fewer than three steps.
+    A curve has one lever, a map is a full grid of two, a screening is made of the trajectories of Morris, a tornado
+    has many levers. Blank: arms that differ by name only, by words, or in fewer than three steps.
     """
     found = levers(runs)
-    arms = runs.unique("arm", keep="first")
+    arms = runs.unique("arm", keep="first", maintain_order=True)
     words = [name for name in arms.columns[len(_OF_A_RUN) :] if not _numeric(arms[name]) and arms[name].n_unique() > 1]
     if not found or (words and len(found) < 2):
         return ""
     if len(found) == 1:
         return "curve" if arms[found[0]].n_unique() >= _FEWEST_FOR_A_CURVE and not words else ""
+    if not words and trajectories(arms, found):
+        return "screening"
     counts = [arms[name].n_unique() for name in found]
     if len(found) == 2 and not words and arms.height == counts[0] * counts[1]:
         return "map"
@@ -178,6 +198,20 @@ def main_effects(found: pl.DataFrame, runs: pl.DataFrame, keys: Sequence[str], l
         for key, slope, width in zip(keys, slopes[1:].tolist(), half[1:].tolist(), strict=True)
     ]
     return sorted(effects, key=lambda effect: -abs(effect.change))
+
+
+def screening(found: pl.DataFrame, runs: pl.DataFrame, keys: Sequence[str], level: float = 0.95) -> pl.DataFrame:
+    """Elementary effects on an outcome; see `experiments.measure.screening.elementary_effects`.
+
+    Args:
+        found: from `values`.
+        runs: a row per arm and seed, of arms whose `shape` is ``screening``.
+        keys: the levers.
+        level: of the intervals.
+    """
+    means = found.group_by("arm").agg(pl.col("value").mean().alias("mean"))
+    arms = runs.unique("arm", keep="first", maintain_order=True).select("arm", *keys)
+    return elementary_effects(arms.join(means, on="arm", how="left", maintain_order="left"), keys, level)
 
 
 def _scaled(table: pl.DataFrame, keys: Sequence[str]) -> Floats:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from experiments.measure.stats import Interval, t_interval, wilson_interval
+from experiments.measure.stats import Frame, Interval, t_interval, wilson_interval
 
 __all__ = ["RISK_SCHEMA", "high_quantile", "risk"]
 
@@ -30,6 +30,7 @@ RISK_SCHEMA: dict[str, pl.DataType] = {
 """Columns of the risk table: a measure of an arm with its interval; ``n`` sellers or runs behind it."""
 
 _HIGH = 0.95
+_METRICS = ("failed", "sellers", "loss_given_default", "lender_loss", "vendor_payout")
 
 
 def high_quantile(values: list[float], share: float = _HIGH, level: float = 0.95) -> Interval:
@@ -51,7 +52,7 @@ def high_quantile(values: list[float], share: float = _HIGH, level: float = 0.95
     return Interval(float(np.quantile(numbers, share)), low, high, n, level, reason)
 
 
-def risk(outcomes: pl.DataFrame, runs: pl.DataFrame, provider_class: str, level: float = 0.95) -> pl.DataFrame:
+def risk(outcomes: Frame, runs: pl.DataFrame, provider_class: str, level: float = 0.95) -> pl.DataFrame:
     """Risk table of all arms over the whole run, with `RISK_SCHEMA`.
 
     Args:
@@ -60,10 +61,12 @@ def risk(outcomes: pl.DataFrame, runs: pl.DataFrame, provider_class: str, level:
         provider_class: class of sellers whose failures are counted.
         level: of the intervals.
     """
-    whole = outcomes.filter(pl.col("window_first") == 1)
-    whole = whole.filter(pl.col("window_last") == whole["window_last"].max())
+    whole = outcomes.lazy().filter(pl.col("window_first") == 1, pl.col("metric").is_in(_METRICS))
+    last = whole.select(pl.col("window_last").max()).collect(engine="streaming").item()
+    columns = ("run", "metric", "vendor", "provider_class", "value")
+    found = whole.filter(pl.col("window_last") == last).select(columns).collect(engine="streaming")
     finished = runs.filter(pl.col("status") == "ok").select("id", "arm")
-    measured = finished.join(whole, left_on="id", right_on="run", how="inner", maintain_order="left_right")
+    measured = finished.join(found, left_on="id", right_on="run", how="inner", maintain_order="left_right")
     rows = [
         (arm, provider_class, measure, unit, found.mean, found.low, found.high, found.n, found.reason)
         for arm in finished["arm"].unique(maintain_order=True)

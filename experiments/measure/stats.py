@@ -29,7 +29,9 @@ __all__ = [
     "defined",
     "display_name",
     "effects",
+    "effects_by_contrast",
     "paired",
+    "summaries_by_arm",
     "summarise",
     "t_interval",
     "t_quantile",
@@ -209,15 +211,21 @@ def summarise(outcomes: Frame, runs: pl.DataFrame, level: float = 0.95, *, exper
     Raises:
         ValueError: a seed twice in one arm, or a level outside (0, 1).
     """
+    return pl.concat(summaries_by_arm(outcomes, runs, level, experiment=experiment))
+
+
+def summaries_by_arm(
+    outcomes: Frame, runs: pl.DataFrame, level: float = 0.95, *, experiment: str = ""
+) -> Iterator[pl.DataFrame]:
+    """The rows of `summarise` a piece at a time, the first one empty, so that nobody has to hold all of them."""
     runs, _ = apart(runs)
     failed = runs.group_by("arm").agg(failed=(pl.col("status") != "ok").sum().cast(_COUNT))
-    frames = [pl.DataFrame(schema=SUMMARY_SCHEMA)]
+    yield pl.DataFrame(schema=SUMMARY_SCHEMA)
     for arm, block in _pieces(outcomes, runs, ([arm] for arm in runs["arm"].unique(maintain_order=True))):
         measured = _measured(block, runs.filter(pl.col("arm").is_in(arm)))
         rows = _bounds(measured, ["arm", *DIMENSIONS], level, mean="mean", count="runs")
         rows = rows.join(failed, on="arm", how="left", maintain_order="left")
-        frames.append(_arranged(rows.with_columns(experiment=pl.lit(experiment)), SUMMARY_SCHEMA))
-    return pl.concat(frames)
+        yield _arranged(rows.with_columns(experiment=pl.lit(experiment)), SUMMARY_SCHEMA)
 
 
 def effects(
@@ -240,13 +248,25 @@ def effects(
     Raises:
         ValueError: a contrast names no arm of ``runs``, a seed stands twice in one arm, or a level outside (0, 1).
     """
+    return pl.concat(effects_by_contrast(outcomes, runs, contrasts, level, experiment=experiment))
+
+
+def effects_by_contrast(
+    outcomes: Frame,
+    runs: pl.DataFrame,
+    contrasts: Iterable[tuple[str, str, str]],
+    level: float = 0.95,
+    *,
+    experiment: str = "",
+) -> Iterator[pl.DataFrame]:
+    """The rows of `effects` a piece at a time, the first one empty, so that nobody has to hold all of them."""
     runs, drawn = apart(runs)
     arms = runs["arm"].unique(maintain_order=True).to_list()
-    frames = [pl.DataFrame(schema=EFFECTS_SCHEMA)]
     named = list(contrasts)
     for name, *pair in named:
         if unknown := [one for one in pair if one not in arms]:
             raise ValueError(f"contrast {name}: no arm {unknown[0]!r} among {', '.join(arms)}")
+    yield pl.DataFrame(schema=EFFECTS_SCHEMA)
     for (name, arm, base), block in _pieces(outcomes, runs, named):
         measured, outer = (
             _measured(block, of.filter(pl.col("arm").is_in([arm, base])), *also)
@@ -256,10 +276,7 @@ def effects(
         ranges = range_over_draws(_differences(outer, arm, base, "draw"), DIMENSIONS, level)
         rows = rows.join(ranges, on=list(DIMENSIONS), how="left", maintain_order="left")
         labels = {"experiment": experiment, "contrast": name, "arm": arm, "base": base}
-        frames.append(
-            _arranged(rows.with_columns(**{key: pl.lit(text) for key, text in labels.items()}), EFFECTS_SCHEMA)
-        )
-    return pl.concat(frames)
+        yield _arranged(rows.with_columns(**{key: pl.lit(text) for key, text in labels.items()}), EFFECTS_SCHEMA)
 
 
 _ROWS_AT_ONCE = 10_000

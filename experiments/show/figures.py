@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, get_args
 
@@ -121,18 +121,20 @@ class Weeks:
         self.level = results.plan.level
         self.skus = skus_of(results.plan.screens)
 
-    @cached_property
-    def _joined(self) -> pl.DataFrame:
-        """Weekly measures with arm and seed."""
-        return self.runs.join(self.results.trend_week, left_on="id", right_on="run").rename({"arm": "line"})
-
     def of(self, metric: str, key: str, panels: Sequence[str], arms: Sequence[str] = ()) -> pl.DataFrame:
-        """``line``, ``panel``, ``week``, ``seed``, ``value`` of a metric; ``key`` is what the panels are of."""
-        wanted = self._joined.filter(pl.col("metric") == metric, pl.col("line").is_in(list(arms or self.arms)))
+        """``line``, ``panel``, ``week``, ``seed``, ``value`` of a metric; ``key`` is what the panels are of.
+
+        No more of the weekly measures is held than this.
+        """
+        mine = self.runs.filter(pl.col("arm").is_in(list(arms or self.arms))).rename({"arm": "line"})
+        wanted = self.results.scan("trend_week").filter(
+            pl.col("metric") == metric, pl.col(key).is_in(list(panels)), pl.col("run").is_in(mine["id"].implode())
+        )
         if key == "sku":
             wanted = wanted.filter(pl.col("provider_class") == HEADLINE)
-        found = wanted.filter(pl.col(key).is_in(list(panels)))
-        return found.select("line", pl.col(key).alias("panel"), "week", "seed", "value").drop_nulls("value")
+        found = wanted.select("run", pl.col(key).alias("panel"), "week", "value").drop_nulls("value")
+        joined = mine.join(found.collect(engine="streaming"), left_on="id", right_on="run", maintain_order="left_right")
+        return joined.select("line", "panel", "week", "seed", "value")
 
     def compared(self) -> list[str]:
         """Arms of the contrasts that are drawn."""
@@ -189,9 +191,9 @@ def _response(results: Results, weeks: Weeks) -> Drawing:
     """What was swept, and what it does."""
     metrics = response.shown_metrics(results)
     drawn = response.figure(results, metrics)
-    source = f"From response.csv and outcomes.parquet: {len(results.plan.arms)} arms; {weeks.seeds()}."
+    source = f"and outcomes.parquet: {len(results.plan.arms)} arms; {weeks.seeds()}."
     said = " ".join(response.sentences(results))
-    return Drawing("response", "Response to what was swept", drawn, f"{response.caption(results, '')} {source}", said)
+    return Drawing("response", "Response to what was swept", drawn, f"{response.described(results)} {source}", said)
 
 
 # ------------------------------------------------------------------------------------------------ prices
@@ -351,7 +353,7 @@ def _failures(weeks: Weeks) -> Iterator[Drawing]:
 def flow_in_words(results: Results, arm: str) -> pl.DataFrame:
     """Flow of money in an arm, mean over seeds: ``payer``, ``payee``, ``meaning``, ``usd_bn``, largest first."""
     runs = results.runs.filter(pl.col("status") == "ok", pl.col("arm") == arm)
-    flows = results.flow_total.filter(pl.col("run").is_in(runs["id"].to_list()))
+    flows = results.scan("flow_total").filter(pl.col("run").is_in(runs["id"].implode())).collect(engine="streaming")
     keys = ["payer_kind", "payee_kind", "reason"]
     # A run without a flow counts as one of nothing: the mean is over all runs of the arm.
     means = flows.sort(*keys, "run").group_by(keys, maintain_order=True).agg(pl.sum("usd") / max(1, len(runs)) / 1e9)

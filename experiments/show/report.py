@@ -71,8 +71,8 @@ def write(results: Results) -> None:
         StoreError: the folder cannot be written.
     """
     found = document(results, _pictures(results))
-    results.store.write_text("report.html", found.html())
-    results.store.write_text("report.md", found.markdown())
+    results.store.folder.write_text("report.html", found.html())
+    results.store.folder.write_text("report.md", found.markdown())
 
 
 def _pictures(results: Results) -> list[Picture]:
@@ -101,7 +101,7 @@ def document(results: Results, pictures: Sequence[Picture] = ()) -> Document:
         Section("answer", "The answer", _swept(results) if swept else _answer(numbers)),
         Section("runs", "What was run", _runs(results, numbers)),
         Section("assumptions", "What it rests on", _assumptions(results, numbers)),
-        Section("tables", "Tables", [_swept_table(results)] if swept else list(_tables(results, numbers))),
+        Section("tables", "Tables", list(_swept_tables(results)) if swept else list(_tables(results, numbers))),
         Section("figures", "Figures", [picture for picture in pictures if picture.name != MONEY]),
         Section("money", "Flow of money", [*_money_pictures(pictures), *_money(results, numbers)]),
         Section("reproduce", "How to do it again", list(_again(results))),
@@ -160,12 +160,15 @@ def _swept(results: Results) -> list[Block]:
     return [Bullets(list(response.sentences(results)), answers=True), Paragraph(_CAUTION)]
 
 
-def _swept_table(results: Results) -> Block:
-    """An arm a row; long ones are folded."""
+def _swept_tables(results: Results) -> Iterator[Block]:
+    """Elementary effects, if there are any; then an arm a row, folded where it is long."""
+    if response.screened(results):
+        head, rows = response.screening_rows(results)
+        yield Table(head, rows, "Elementary effects by outcome and lever (screening.csv)", numbers=len(head) - 2)
     head, rows = response.head_and_rows(results)
     folded = f"all {len(rows)} arms" if len(rows) > _MOST_ROWS else ""
     caption = "Means by arm with their intervals, or differences from the first arm paired by seed (response.csv)"
-    return Table(head, rows, caption, folded, numbers=len(head) - 1)
+    yield Table(head, rows, caption, folded, numbers=len(head) - 1)
 
 
 def _said(numbers: Numbers, screen: Screen, *, first: bool) -> Text:

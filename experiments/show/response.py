@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -29,9 +30,13 @@ __all__ = [
     "DEFAULT_METRICS",
     "applies",
     "caption",
+    "described",
     "figure",
     "head_and_rows",
     "response_table",
+    "screened",
+    "screening_rows",
+    "screening_table",
     "sentences",
     "show",
     "shown_metrics",
@@ -84,6 +89,18 @@ def applies(results: Results) -> bool:
     """Whether the arms make a response (a curve, a map, many levers) and the plan compares none of them by name."""
     plain = not results.plan.shown_contrasts() and not results.plan.outer
     return plain and bool(measured.shape(results.runs)) and bool(shown_metrics(results))
+
+
+def described(results: Results) -> str:
+    """What the figure shows, and the file that holds its numbers."""
+    if screened(results):
+        return f"{_screening_caption(results)} From screening.csv"
+    return f"{caption(results, '')} From response.csv"
+
+
+def screened(results: Results) -> bool:
+    """Whether the arms are the trajectories of Morris, so that there are elementary effects."""
+    return applies(results) and measured.shape(results.runs) == "screening"
 
 
 def figure(results: Results, metrics: Sequence[str]) -> Figure:
@@ -173,31 +190,79 @@ def _map(drawn: Figure, panel: Axes, table: pl.DataFrame, first: str, second: st
 
 def _tornado(results: Results, metrics: Sequence[str]) -> Figure:
     keys = measured.levers(results.runs)
-    bars = min(len(keys), _MOST_BARS)
-    drawn, panels = _panels(len(metrics), max(1, round(bars / 6)), 1.25)
-    for column, metric in enumerate(metrics):
-        panel = panels[0][column]
-        effects = measured.main_effects(_values(results, metric), results.runs, keys, results.plan.level)[:_MOST_BARS]
-        names = [f"{effect.key}\n{effect.lowest:g} to {effect.highest:g}" for effect in effects]
-        changes = [effect.change for effect in effects]
-        error = [
-            [effect.change - effect.low for effect in effects],
-            [effect.high - effect.change for effect in effects],
-        ]
-        colours = [plots.COLOURS[1] if change > 0 else plots.COLOURS[2] for change in changes]
-        panel.barh(names, changes, xerr=error, color=colours, ecolor="#444444", capsize=2)
-        panel.invert_yaxis()
-        panel.axvline(0.0, color="black", linewidth=0.8)
-        panel.tick_params(labelsize="x-small")
-        panel.locator_params(axis="x", nbins=4)
-        panel.ticklabel_format(axis="x", scilimits=(-3, 5))
-        panel.set_title(f"{metric}{_unit(metric)}", fontsize="small")
+    drawn, panels = _bar_panels(keys, metrics)
+    for panel, metric in zip(panels, metrics, strict=True):
+        effects = measured.main_effects(_values(results, metric), results.runs, keys, results.plan.level)
+        _bars(panel, metric, [(e.key, e.lowest, e.highest, e.change, e.low, e.high) for e in effects])
         panel.set_xlabel("change, low to high end", fontsize="small")
     drawn.supxlabel(caption(results, "Lines: main effects by least squares on arm means,"), fontsize="small")
     return drawn
 
 
-_FIGURES: dict[str, Callable[[Results, Sequence[str]], Figure]] = {"curve": _curves, "map": _maps, "tornado": _tornado}
+def _screening(results: Results, metrics: Sequence[str]) -> Figure:
+    """How large the elementary effects of each lever are, and how far they are spread."""
+    drawn, panels = _bar_panels(measured.levers(results.runs), metrics)
+    for panel, metric in zip(panels, metrics, strict=True):
+        effects = _effects(results, metric).head(_MOST_BARS)
+        columns = ("key", "lowest", "highest", "mean_size", "low", "high")
+        _bars(panel, metric, effects.select(columns).rows())
+        panel.plot(effects["spread"], range(effects.height), "D", color="black", markersize=4, linestyle="none")
+        panel.set_xlabel("mean size of an elementary effect", fontsize="small")
+    drawn.supxlabel("\n".join(wrap(_screening_caption(results), 50 * len(metrics))), fontsize="small")
+    return drawn
+
+
+def _screening_caption(results: Results) -> str:
+    return (
+        f"{_measured_in(results)}. An elementary effect is what the move of one lever does, carried over its whole "
+        "range. Diamonds: spread of the effects of a lever; where it is large, the lever bends or depends on others. "
+        f"Lines: {100 * results.plan.level:g} % intervals over resampled trajectories."
+    )
+
+
+def _effects(results: Results, metric: str) -> pl.DataFrame:
+    keys = measured.levers(results.runs)
+    return measured.screening(_values(results, metric), results.runs, keys, results.plan.level)
+
+
+def screening_table(results: Results) -> pl.DataFrame:
+    """Elementary effects by outcome and lever, long: ``metric``, ``unit``, and the columns of `SCREENING_SCHEMA`."""
+    frames = [
+        _effects(results, metric).select(
+            pl.lit(metric).alias("metric"), pl.lit(UNITS.get(metric.partition("[")[0], "")).alias("unit"), pl.all()
+        )
+        for metric in shown_metrics(results)
+    ]
+    return pl.concat(frames)
+
+
+def _bar_panels(keys: Sequence[str], metrics: Sequence[str]) -> tuple[Figure, Sequence[Axes]]:
+    drawn, panels = _panels(len(metrics), max(1, round(min(len(keys), _MOST_BARS) / 6)), 1.25)
+    return drawn, list(panels[0])
+
+
+def _bars(panel: Axes, metric: str, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Bars with intervals: key, low and high end of its range, length, low and high bound of each."""
+    rows = rows[:_MOST_BARS]
+    names = [f"{key}\n{lowest:g} to {highest:g}" for key, lowest, highest, *_ in rows]
+    lengths = [length for *_, length, _, _ in rows]
+    error = [[length - low for *_, length, low, _ in rows], [high - length for *_, length, _, high in rows]]
+    colours = [plots.COLOURS[1] if length > 0 else plots.COLOURS[2] for length in lengths]
+    panel.barh(names, lengths, xerr=error, color=colours, ecolor="#444444", capsize=2)
+    panel.invert_yaxis()
+    panel.axvline(0.0, color="black", linewidth=0.8)
+    panel.tick_params(labelsize="x-small")
+    panel.locator_params(axis="x", nbins=4)
+    panel.ticklabel_format(axis="x", scilimits=(-3, 5))
+    panel.set_title(f"{metric}{_unit(metric)}", fontsize="small")
+
+
+_FIGURES: dict[str, Callable[[Results, Sequence[str]], Figure]] = {
+    "curve": _curves,
+    "map": _maps,
+    "screening": _screening,
+    "tornado": _tornado,
+}
 
 
 def _axes(panel: Axes, metric: str, key: str, side: str = "") -> None:
@@ -223,11 +288,29 @@ def head_and_rows(results: Results) -> tuple[list[str], list[list[str]]]:
     return ["arm", *(metric + _unit(metric) for metric in metrics)], list(_rows(results, metrics))
 
 
+def screening_rows(results: Results) -> tuple[list[str], list[list[str]]]:
+    """A table of elementary effects: its head and, an outcome and lever a row, the cells under it."""
+    head = ["outcome", "lever", "from", "to", "mean size", "its interval", "mean", "spread"]
+    rows = [
+        [
+            row["metric"] + _unit(row["metric"]),
+            row["key"],
+            *(_plain(f"{row[name]:g}") for name in ("lowest", "highest")),
+            f"{row['mean_size']:.3g}",
+            _plain(_bounds(row, ".3g").strip()),
+            *(_plain(f"{row[name]:.3g}") for name in ("mean", "spread")),
+        ]
+        for row in screening_table(results).iter_rows(named=True)
+    ]
+    return head, rows
+
+
 def sentences(results: Results) -> Iterator[str]:
     """Where each outcome is lowest and highest, or which lever moves it most; then what to be careful about."""
     metrics = shown_metrics(results)
+    said = _SAYINGS.get(measured.shape(results.runs), _span)
     for metric in metrics:
-        yield _largest(results, metric) if measured.shape(results.runs) == "tornado" else _span(results, metric)
+        yield said(results, metric)
     yield from warnings(results, metrics)
 
 
@@ -251,21 +334,45 @@ def _largest(results: Results, metric: str) -> str:
     return f"{metric}{_unit(metric)} moves most with {first.key} {ends}: {change}."
 
 
+def _matters(results: Results, metric: str) -> str:
+    """Which lever has the largest elementary effects, and whether they agree."""
+    found = _effects(results, metric)
+    if not found.height:
+        return f"{metric}: fewer than two whole trajectories tell nothing of its levers."
+    first = found.row(0, named=True)
+    if first["mean_size"] == 0.0:
+        return f"{metric}: no lever moves it."
+    size = f"{first['mean_size']:.3g} [{first['low']:.3g}, {first['high']:.3g}]"
+    mean, ends = f"{first['mean']:+.3g}", f"from {first['lowest']:g} to {first['highest']:g}"
+    return (
+        f"{metric}{_unit(metric)} moves most with {first['key']} {ends}: elementary effects of {_plain(size)} in size, "
+        f"{_plain(mean)} on average, spread {first['spread']:.3g}."
+    )
+
+
+_SAYINGS: dict[str, Callable[[Results, str], str]] = {"tornado": _largest, "screening": _matters}
+
+
 def caption(results: Results, what: str) -> str:
     """Weeks, seeds and level behind a figure; ``what`` stands before the level."""
+    return f"{_measured_in(results)}. {what} {100 * results.plan.level:g} % t intervals of the mean."
+
+
+def _measured_in(results: Results) -> str:
+    """Weeks and seeds."""
     finished = results.runs.filter(pl.col("status") == "ok")
     seeds = finished.group_by("arm").len()["len"]
     fewest, most = (int(bound) for bound in (min(seeds), max(seeds)))
     counted = f"{fewest}" if fewest == most else f"{fewest} to {most}"
     weeks = window_weeks(results.plan)
-    return f"Weeks 1-{weeks}; {counted} seeds an arm. {what} {100 * results.plan.level:g} % t intervals of the mean."
+    return f"Weeks 1-{weeks}; {counted} seeds an arm"
 
 
 # ------------------------------------------------------------------------------------------------ the screen
 
 
 def show(results: Results) -> None:
-    """Print a row an arm, what to be careful about, and where the files are."""
+    """Print a row an arm, which of many levers matters most, what to be careful about, and where the files are."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape
@@ -286,6 +393,9 @@ def show(results: Results) -> None:
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"... and {len(rows) - _MOST_ROWS} more arms in {results.out}/summary.csv")
+    if said := _SAYINGS.get(measured.shape(results.runs)):
+        for metric in chosen:
+            console.print(escape(said(results, metric)))
     for line in warnings(results, chosen):
         console.print(escape(line))
     show_files(results)

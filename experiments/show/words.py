@@ -187,18 +187,18 @@ class Numbers:
 
     @cached_property
     def _summary(self) -> dict[tuple[str, str], dict[str, Any]]:
-        return {(row["arm"], row["shown"]): row for row in self._rows(self._results.summary)}
+        return {(row["arm"], row["shown"]): row for row in self._rows(self._results.shown_summary)}
 
     @cached_property
     def _effects(self) -> dict[tuple[str, str], dict[str, Any]]:
-        return {(row["contrast"], row["shown"]): row for row in self._rows(self._results.effects)}
+        return {(row["contrast"], row["shown"]): row for row in self._rows(self._results.shown_effects)}
 
     def _rows(self, frame: pl.DataFrame) -> Iterator[dict[str, Any]]:
         first, last = self.weeks
-        window = frame.with_row_index().filter(pl.col("window_first") == first, pl.col("window_last") == last)
+        window = frame.filter(pl.col("window_first") == first, pl.col("window_last") == last)
         for row in window.iter_rows(named=True):
             name = display_name(row["metric"], row["sku"], row["segment"], row["provider_class"], row["vendor"])
-            yield {**row, "shown": name, "line": row["index"] + 2}  # in the CSV file, behind its head
+            yield {**row, "shown": name}
 
     def mean(self, arm: str, metric: str) -> dict[str, Any] | None:
         """Row of the summary."""
@@ -273,11 +273,27 @@ def distinguishable(row: Mapping[str, Any] | None) -> bool:
     return row is not None and row["low"] is not None and (row["low"] > 0 or row["high"] < 0)
 
 
+_KINDS_OF_EFFECT = ("total", "net", "direct", "indirect")
+
+
 def noun(contrast: Contrast) -> str:
-    """A contrast in a sentence: ``price effect (anchor off)``, ``total effect``."""
+    """A contrast in a sentence: ``price effect (anchor off)``, ``total effect``, ``effect of contrast 'fee cap'``."""
     name, _, part = contrast.name.partition(", ")
-    named = name if "effect" in name else f"{name} effect"
+    if not _is_an_effect(contrast):
+        return f"effect of contrast '{contrast.name}'"
+    named = f"{name} effect" if name in _KINDS_OF_EFFECT else name
     return f"{named} ({part})" if part else named
+
+
+def _is_an_effect(contrast: Contrast) -> bool:
+    """Whether its name says so; any other name (that of a scenario, say) is only quoted."""
+    name = contrast.name.partition(", ")[0]
+    return "effect" in name.split() or name in _KINDS_OF_EFFECT
+
+
+def _actor(contrast: Contrast) -> str:
+    """A contrast that does something: ``The price effect``, ``Contrast 'fee cap'``."""
+    return f"The {noun(contrast)}" if _is_an_effect(contrast) else f"Contrast '{contrast.name}'"
 
 
 def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
@@ -293,11 +309,11 @@ def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
         return f"The {noun(contrast)} on {name} is {found}; an interval needs two seeds or more."
     level = f"{100 * row['level']:g} % interval, {row['pairs']} seeds"
     if row["low"] == row["high"] == 0:
-        return f"The {noun(contrast)} leaves {name} exactly as it is in all {row['pairs']} seeds."
+        return f"{_actor(contrast)} leaves {name} exactly as it is in all {row['pairs']} seeds."
     if not distinguishable(row):
         return f"No {noun(contrast)} on {name} distinguishable from zero: {found} ({level})."
     verb = "raises" if row["difference"] > 0 else "lowers"
-    return f"The {noun(contrast)} {verb} {name}: {found} ({level})."
+    return f"{_actor(contrast)} {verb} {name}: {found} ({level})."
 
 
 def level_sentence(numbers: Numbers, arm: str, metric: str) -> str:

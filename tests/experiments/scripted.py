@@ -21,7 +21,7 @@ cloudpickle.register_pickle_by_value(conftest)
 runner.simulate, outcomes.outcomes, weekly.derived = (
     conftest.fake_simulate, conftest.fake_outcomes, conftest.fake_derived
 )
-report.write = lambda results: None
+with_figures, report.write = report.write, lambda results: None
 """
 
 

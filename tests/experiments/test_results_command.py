@@ -5,10 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
+from matplotlib.contour import ContourSet
 
 from experiments import cli, sweep
+from experiments.api import Results
 from experiments.engine import runner
 from experiments.show import response
 from experiments.until import precise
@@ -203,6 +206,90 @@ def test_the_report_of_a_sweep_has_its_response_and_a_row_an_arm(fake_market, in
     assert "figures/response.svg" in text or "figures/response.png" in text
     assert "lowest" in text
     assert all(f"cap\\_gpus={cap}" in text or f"cap_gpus={cap}" in text for cap in (0, 500, 1000))
+
+
+def test_a_grid_of_two_levers_is_a_map_with_contours(fake_market, no_figures, in_folder):
+    results = sweep(grid={CAP: [0, 500, 1000], "lepton.take_rate": [0.0, 0.1]}, seeds=2, weeks=2, workers=1)
+    figure = response.figure(results, ["price_mean[H100]"])
+    (panel,) = [panel for panel in figure.axes if panel.images]
+    assert panel.images[0].get_array().shape == (2, 3)
+    contours = [drawn for drawn in panel.collections if isinstance(drawn, ContourSet)]
+    assert [len(found.levels) > 1 for found in contours] == [True]
+
+
+def test_an_outcome_too_skewed_for_a_t_interval_is_printed_with_one_that_fits(neocloud, fake_market):
+    plain = runner.simulate
+
+    def skewed(scenario, seed):
+        tables = plain(scenario, seed)
+        price = pl.lit(np.exp(2.0 * np.random.default_rng(seed).normal()))
+        return tables | {"market_week": tables["market_week"].with_columns(list_mean_usd_per_gpu_hour=price)}
+
+    arguments = ("run", "--seeds", "30", "--weeks", "2", "--workers", "1", "--out")
+    sweeping = ("sweep", "--grid", f"{CAP}=0,1,2", "--own-seeds", *arguments[1:])
+    assert "too skewed" not in neocloud(*sweeping, "even")[1]
+    fake_market(skewed)
+    said = " ".join(neocloud(*sweeping, "skewed")[1].split())
+    assert "Warning: price_mean[H100] is too skewed for a t interval in 3 arms, first cap_gpus=0 (bootstrap-t" in said
+
+
+DESIGN = f"""
+question = "Which?"
+seeds = 2
+arms = [{{ name = "as it is" }}, {{ name = "small", set = {{ "{CAP}" = 5 }} }}]
+contrasts = [{{ name = "mine", arm = "small", base = "as it is" }}]
+"""
+KINDS = {
+    "list": ("experiment", "mine.toml"),
+    "comparison": ("compare", "baseline-2025", f"baseline-2025+{CAP}=0"),
+    "one scenario": ("run", "--seeds", "2"),
+    "curve": ("sweep", "--grid", f"{CAP}=0:20:10"),
+    "map": ("sweep", "--grid", f"{CAP}=0,10", "--grid", "lepton.take_rate=0,0.1"),
+    "words": ("sweep", "--grid", "lepton.mode=off,pressed"),
+    "words and numbers": ("sweep", "--grid", "lepton.mode=off,pressed", "--grid", f"{CAP}=0,10,20"),
+    "two steps": ("sweep", "--grid", f"{CAP}=0,10"),
+    "moved together": ("sweep", "--grid", f"{CAP},lepton.take_rate=0|0,10|0.1,20|0.2"),
+    "left alone": ("sweep", "--grid", "data.hardware.MI355X.capex_usd=null,40000,50000"),
+    "table": ("sweep", "--table", "points.csv"),
+    "Latin hypercube": ("sweep", "--sample", "lhs:4", "lepton.take_rate", f"{CAP}=0:20"),
+    "Sobol": ("sweep", "--sample", "sobol:4", "lepton.take_rate", f"{CAP}=0:20"),
+    "Morris": ("sweep", "--sample", "morris:2", "lepton.take_rate", f"{CAP}=0:20"),
+    "own seeds": ("sweep", "--grid", f"{CAP}=0:20:10", "--own-seeds"),
+    "one seed": ("sweep", "--grid", f"{CAP}=0:20:10", "--seeds", "1"),
+    "an impossible arm": ("sweep", "--grid", f"{CAP}=20000,0,10,20"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_design_has_a_report_with_answer_runs_and_figure(kind, fake_market, in_folder, capsys):
+    Path("mine.toml").write_text(DESIGN, encoding="utf-8")
+    Path("points.csv").write_text(f"arm,seeds,{CAP}\nfew,,0\nsome,3,10\nmany,,20\n", encoding="utf-8")
+    given = KINDS[kind] if "--seeds" in KINDS[kind] or kind == "list" else (*KINDS[kind], "--seeds", "2")
+    code = cli.main([*given, "--weeks", "2", "--workers", "1", "--out", "here"])
+    assert code == (3 if kind == "an impossible arm" else 0), capsys.readouterr().err
+    text = Path("here/report.md").read_text(encoding="utf-8")
+    for heading in ("The answer", "What was run", "Tables", "Figures", "How to do it again"):
+        assert f"## {heading}\n" in text
+    assert list(Path("here/figures").glob("*.svg"))
+    plan = Results.open("here").plan
+    assert {arm.name for arm in plan.arms} <= set(pl.read_csv("here/summary.csv")["arm"]) | {"cap_gpus=20000"}
+
+
+def test_a_screening_says_which_lever_matters_in_table_figure_and_report(fake_market, in_folder, capsys):
+    asked = f"sweep --sample morris:3 lepton.take_rate=0:0.2 {CAP}=0:1000 --seeds 2 --weeks 2 --workers 1 --out here"
+    assert cli.main(asked.split()) == 0
+    output = capsys.readouterr().out
+    assert f"price_mean[H100], USD/GPU-h moves most with {CAP} from " in " ".join(output.split())
+    found = pl.read_csv("here/screening.csv").filter(metric="price_mean[H100]")
+    highest = found.filter(key=CAP)["highest"].item() - found.filter(key=CAP)["lowest"].item()
+    assert found.filter(key=CAP)["mean"].item() == pytest.approx(-1e-5 * highest, rel=1e-4)
+    assert found["trajectories"].to_list() == [3, 3]
+    text = Path("here/report.md").read_text(encoding="utf-8")
+    assert "Elementary effects by outcome and lever" in text
+    assert "From screening.csv and outcomes.parquet" in text.replace("\\", "")
+    figure = response.figure(Results.open("here"), ["price_mean[H100]"])
+    assert "2 seeds an arm" in figure.get_supxlabel()
+    assert len(figure.axes) == 1
 
 
 # ------------------------------------------------------------------------------------------------ programs

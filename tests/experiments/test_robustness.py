@@ -14,10 +14,13 @@ import cloudpickle
 import polars as pl
 import pytest
 
-from experiments import sweep
+from experiments import cli, compare, sweep
+from experiments.api import Results
 from experiments.engine import executors, runner
 from experiments.engine.deadline import DeadlineError, deadline
 from experiments.engine.errors import ScenarioError, StoppedError, StoreError
+from experiments.engine.store import Store
+from experiments.measure import stats
 from tests.experiments import scripted
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -60,7 +63,7 @@ def killed_and_continued(folder: Path, runs: int, kills: int) -> None:
 
 
 def test_a_sweep_killed_at_random_moments_ends_in_the_same_bytes(tmp_path):
-    killed_and_continued(tmp_path, runs=40, kills=1)
+    killed_and_continued(tmp_path, runs=40, kills=3)
 
 
 @pytest.mark.soak
@@ -244,11 +247,13 @@ def slow(scenario, seed):
     sys.stdin.readline()
     return conftest.fake_simulate(scenario, seed)
 runner.simulate = slow
-sweep(grid=["{CAP}=0"], seeds=1, weeks=2, workers=1, out="held", command="neocloud sweep --mine")
+sweep(grid=["{CAP}=0"], seeds=2, weeks=2, workers=1, out="held", command="neocloud sweep --mine")
 """
 
 
-def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, in_folder, fake_market):
+@pytest.fixture
+def holder(in_folder):
+    """A process that holds the folder ``held``, one run of two done and one in hand."""
     process = subprocess.Popen(
         [sys.executable, "-c", scripted.FAKE_MARKET + HELD],
         stdin=subprocess.PIPE,
@@ -256,10 +261,20 @@ def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, in_folde
         text=True,
         env=scripted.environment(),
     )
-    same = {**quick, "grid": [f"{CAP}=0"], "seeds": 1, "out": "held"}
-    assert process.stdout.readline() == "running\n"
+    for answer in ("\n", ""):
+        assert process.stdout.readline() == "running\n"
+        process.stdin.write(answer)
+        process.stdin.flush()
+    yield process
+    process.kill()
+    process.communicate()
+
+
+def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, holder):
+    same = {**quick, "grid": [f"{CAP}=0"], "out": "held"}
     with pytest.raises(ScenarioError) as caught:
         sweep(**same)
+    process = holder
     process.kill()
     process.communicate()
     assert f"held is in use by process {process.pid} on {os.uname().nodename} since 2" in str(caught.value)
@@ -267,6 +282,22 @@ def test_a_second_start_is_refused_and_told_who_holds_the_folder(quick, in_folde
     told = []
     assert sweep(notice=told.append, **same).failed == 0
     assert f"held: its last owner has ended without tidying up (process {process.pid}" in told[0]
+
+
+def test_a_folder_in_use_is_read_but_not_written_by_a_report(fake_market, no_figures, holder, capsys):
+    before = sorted(Path("held").rglob("*"))
+    assert cli.main(["report", "held"]) == 2
+    assert f"Error: held is in use by process {holder.pid}" in capsys.readouterr().err
+    assert sorted(Path("held").rglob("*")) == before
+    assert Results.open("held").runs["seed"].to_list() == [1]
+    holder.kill()
+    holder.communicate()
+    assert cli.main(["report", "held"]) == 3
+    complaints = capsys.readouterr().err
+    assert "its last owner has ended without tidying up" in complaints
+    assert "1 of 2 runs are done" in complaints
+    assert Path("held/summary.csv").exists()
+    assert not Path("held/.lock").exists()
 
 
 def test_another_sweep_in_the_same_folder_is_refused_with_the_keys_that_differ(quick):
@@ -321,14 +352,52 @@ def test_a_read_only_folder_is_refused_in_one_line(quick, tmp_path):
 
 MEMORY = """
 import resource
+{report}
 def peak(runs):
     sweep(grid=["developer_cloud.cap_gpus=0:%d:1" % (runs // 10 - 1)], seeds=10, weeks=2, workers=1, out=str(runs))
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 few, many = peak({few}), peak({many})
 print(many / few)
 """
+WITH_REPORT = "report.write = with_figures"
 
 
-@pytest.mark.parametrize(("few", "many"), [(20, 200), pytest.param(50, 500, marks=pytest.mark.soak)])
-def test_ten_times_the_runs_take_hardly_more_memory(few, many, tmp_path):
-    assert float(scripted.finish(MEMORY.format(few=few, many=many), tmp_path)) < 1.2
+@pytest.mark.parametrize(
+    ("few", "many", "also"), [(20, 200, ""), pytest.param(50, 500, WITH_REPORT, marks=pytest.mark.soak)]
+)
+def test_ten_times_the_runs_take_hardly_more_memory(few, many, also, tmp_path):
+    assert float(scripted.finish(MEMORY.format(few=few, many=many, report=also), tmp_path)) < 1.2
+
+
+@pytest.mark.parametrize("compared", [False, True], ids=["sweep", "comparison"])
+def test_statistics_figures_and_report_hold_no_table_of_all_runs(compared, fake_market, in_folder, monkeypatch):
+    """What keeps memory flat: of what grows with the runs, one outcome or one figure is in hand at any time."""
+    piece, seeds = 12, 10
+    monkeypatch.setattr(stats, "_ROWS_AT_ONCE", piece)
+    largest, whole = dict.fromkeys(("frame", "csv"), 0), {"runs"}
+
+    def watched(function, kind):
+        def call(*arguments, **options):
+            found = function(*arguments, **options)
+            frame = found if kind == "frame" else arguments[0]
+            largest[kind] = max(largest[kind], frame.height)
+            return found
+
+        return call
+
+    monkeypatch.setattr(pl.LazyFrame, "collect", watched(pl.LazyFrame.collect, "frame"))
+    monkeypatch.setattr(pl.DataFrame, "write_csv", watched(pl.DataFrame.write_csv, "csv"))
+    monkeypatch.setattr(Store, "read", lambda store, name, read=Store.read: whole.add(name) or read(store, name))
+    base = {"seeds": seeds, "weeks": 2, "workers": 1}
+    if compared:
+        results = compare("baseline-2025", f"baseline-2025+{CAP}=0", **base)
+    else:
+        results = sweep(grid={CAP: range(5)}, **base)
+    arms = len(results.plan.arms)
+    rows = pl.scan_parquet(results.out / "outcomes.parquet").select(pl.len()).collect().item()
+    assert rows == 3 * seeds * arms
+    assert whole == {"runs"}
+    assert not {"summary", "effects", "outcomes", "trend_week", "flow_total"} & set(vars(results))
+    weekly_rows = 3 * 2 * seeds * arms  # of one figure: two prices by week
+    assert largest["frame"] <= (weekly_rows if compared else seeds * arms)  # or an outcome of every run
+    assert largest["csv"] <= 3 * arms

@@ -48,8 +48,8 @@ def numbers(effects, means=(), weeks=52):
     return Numbers(
         SimpleNamespace(
             plan=plan,
-            summary=pl.DataFrame(list(means), schema=SUMMARY_SCHEMA, orient="row"),
-            effects=pl.DataFrame(list(effects), schema=EFFECTS_SCHEMA, orient="row"),
+            shown_summary=pl.DataFrame(list(means), schema=SUMMARY_SCHEMA, orient="row"),
+            shown_effects=pl.DataFrame(list(effects), schema=EFFECTS_SCHEMA, orient="row"),
         )
     )
 
@@ -128,11 +128,30 @@ def test_nothing_is_said_of_a_cap_that_does_not_exist():
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("total", "The total effect lowers"), ("price effect, off", "The price effect (off) lowers")]
+    ("name", "noun", "actor"),
+    [
+        ("total", "total effect", "The total effect"),
+        ("price effect, off", "price effect (off)", "The price effect (off)"),
+        ("effect", "effect", "The effect"),
+        ("effect of Lepton", "effect of Lepton", "The effect of Lepton"),
+        ("mine", "effect of contrast 'mine'", "Contrast 'mine'"),
+        ("60 % leave", "effect of contrast '60 % leave'", "Contrast '60 % leave'"),
+        ("1.99, 1,000 GPUs", "effect of contrast '1.99, 1,000 GPUs'", "Contrast '1.99, 1,000 GPUs'"),
+        ("effective-cap", "effect of contrast 'effective-cap'", "Contrast 'effective-cap'"),
+    ],
 )
-def test_a_contrast_is_named_so_that_the_sentence_can_be_read(name, said):
-    contrast = Contrast(name, "offer", "none")
-    assert sentence(numbers([effect(contrast, -0.05, -0.06, -0.04)]), contrast, "price_mean[MI300X]").startswith(said)
+def test_the_sentence_reads_well_whatever_a_contrast_is_called(name, noun, actor):
+    contrast, metric = Contrast(name, "offer", "none"), "price_mean[MI300X]"
+
+    def said(*bounds):
+        return sentence(numbers([effect(contrast, *bounds)]), contrast, metric)
+
+    price = "the GPU-weighted list price of MI300X"
+    assert said(-0.05, -0.06, -0.04).startswith(f"{actor} lowers {price}: ")
+    assert said(0.0, 0.0, 0.0) == f"{actor} leaves {price} exactly as it is in all 16 seeds."
+    assert said(-0.01, -0.03, 0.01).startswith(f"No {noun} on {price} distinguishable from zero: ")
+    assert said(0.1, None, None).startswith(f"The {noun} on {price} is +0.100")
+    assert said(None, None, None).startswith(f"The {noun} on {price} is undefined")
 
 
 def test_a_level_is_told_with_its_interval():

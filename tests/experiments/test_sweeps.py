@@ -6,17 +6,10 @@ from hypothesis import strategies as st
 
 from experiments import sweep
 from experiments.engine.errors import ScenarioError
+from experiments.points import Lever, grid_points, lever_of, table_points
+from experiments.samples import range_of, sample_points
 from experiments.scenario import Scenario
-from experiments.sweeps import (
-    Lever,
-    grid_points,
-    lever_of,
-    planned,
-    points_of,
-    range_of,
-    sample_points,
-    table_points,
-)
+from experiments.sweeps import planned, points_of
 
 CAP, TAKE = "developer_cloud.cap_gpus", "lepton.take_rate"
 

@@ -2,7 +2,7 @@
 
 Prints the tables of docs/background/statistics.md (two minutes on one core)::
 
-    python benchmarks/coverage.py [--experiments 2000]
+    python benchmarks/intervals.py [--experiments 2000]
 """
 
 from __future__ import annotations
