@@ -52,8 +52,9 @@ from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
 from market.events import Event, PolicyChange, in_order
+from market.hardware import RoadmapParameters
 from market.loans import FinanceParameters
-from market.outlook import CapacityParameters, RoadmapParameters
+from market.outlook import CapacityParameters
 from market.parameters import Parameters
 from market.tables import PACKAGED, TABLE_NAMES, TableError, Tables, load_tables
 from market.tenants import DemandParameters, TenantParameters

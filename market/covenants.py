@@ -74,6 +74,10 @@ class Covenants:
         """Sellers whose lenders stand still: no debt service, no new loans, no orders."""
         return np.asarray(self.standstill_until > 0)
 
+    def trusted(self, row: int) -> bool:
+        """Whether lenders replace a seller's loans: it is inside its covenants and they do not stand still."""
+        return not (self.standstill_until[row] > 0 or self.breach_weeks[row])
+
     def stand_still(self, row: int, until: int, cause: str) -> None:
         """Start a standstill."""
         self.standstill_until[row], self.cause[row] = until, cause

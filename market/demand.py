@@ -66,8 +66,8 @@ def price_of_work_ln(model: MarketModel) -> Floats:
     by_sku = weight.sum(axis=0)
     total = by_sku.sum()
     if total <= 0.0:
-        return np.zeros(len(model.throughput))
-    return np.asarray(((weight * mean_ln).sum() - np.log(model.throughput) @ by_sku) / total)
+        return np.zeros(len(model.software.throughput))
+    return np.asarray(((weight * mean_ln).sum() - np.log(model.software.throughput) @ by_sku) / total)
 
 
 def move_demand(model: MarketModel) -> None:
@@ -93,7 +93,7 @@ def move_demand(model: MarketModel) -> None:
 def _learn_amd(model: MarketModel) -> None:
     """Unready tenants learn to run on AMD by a keyed hazard; the developer cloud adds to it while it has room."""
     p, tenants = model.world.choice, model.tenants
-    closed = 1.0 - model.lock_left
+    closed = 1.0 - model.software.lock_left
     hazard = p.readiness_hazard * (1.0 + p.readiness_gap_weight * closed)
     if model.desk_offer is not None:
         tries = np.array([segment.name in _DEVELOPER_CLOUD_SEGMENTS for segment in model.tables.segments])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from market.arrays import Floats, Ints, column_medians
+from market.fleets import install
 from market.liquidation import scrap, sell_repossessed, sell_retired
 from market.loans import FinanceParameters, resale_value_usd
 from market.suppliers import NEOCLOUD
@@ -37,9 +38,9 @@ def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:
     p, s = model.world.finance, model.suppliers
     members = (s.provider_class == NEOCLOUD) & s.alive
     quotes = np.where(s.installed_gpus[members] > 0.0, np.exp(s.shadow_ln[members]), np.nan)
-    median = column_medians(quotes) if members.any() else np.full(len(model.base_list_usd), np.nan)
-    median = np.where(np.isnan(median), model.base_list_usd, median)
-    return resale_value_usd(median, model.running_usd, model.capex_usd, age_weeks, p)
+    median = column_medians(quotes) if members.any() else np.full(len(model.hardware.base_list_usd), np.nan)
+    median = np.where(np.isnan(median), model.hardware.base_list_usd, median)
+    return resale_value_usd(median, model.hardware.running_usd, model.hardware.capex_usd, age_weeks, p)
 
 
 def fleet_value_usd(model: MarketModel) -> Floats:
@@ -81,12 +82,12 @@ def _take_used(model: MarketModel, stored: Stored) -> _Sale | None:
     if not len(buyers):
         return None
     age = stored.age_weeks + p.storage_weeks
-    ages = np.full(len(model.base_list_usd), age)
+    ages = np.full(len(model.hardware.base_list_usd), age)
     price = p.recovery_share * float(second_hand_value_usd(model, ages)[stored.sku]) * gpus[buyers]
     model.accounts.assets.append(buyers, stored.sku, gpus[buyers], price, p.opening_depreciation_weeks)
     added = np.zeros(model.suppliers.installed_gpus.shape)
     added[:, stored.sku] = gpus
-    model.install(added, age)
+    install(model, added, age)
     return _Sale(buyers, price)
 
 
@@ -94,7 +95,7 @@ def _buyer_shares(model: MarketModel, sku: int, p: FinanceParameters) -> Floats:
     """Share of each supplier in a resale, ``(suppliers,)``; none if nobody solvent can run the SKU."""
     s = model.suppliers
     fleet = s.available_gpus.sum(axis=1)
-    able = s.third_party & s.alive & (fleet > 0.0) & model.runs_vendor(bool(model.sku_is_amd[sku]))
+    able = s.third_party & s.alive & (fleet > 0.0) & s.runs(bool(model.hardware.is_amd[sku]))
     covenants, sellers = model.accounts.covenants, model.accounts.seller_rows
     able[sellers] &= (covenants.breach_weeks == 0) & ~covenants.standing_still
     if not able.any():
@@ -113,7 +114,7 @@ def retire(model: MarketModel) -> Floats:
     available = np.maximum(s.available_gpus, 1e-300)
     use = np.clip(sold / available, 0.0, 1.0)
     earns = use * (1.0 - model.world.costs.overhead_share_of_revenue) * np.exp(np.nan_to_num(s.list_ln))
-    costs = use * model.running_usd + (1.0 - use) * model.idle_usd
+    costs = use * model.hardware.running_usd + (1.0 - use) * model.hardware.idle_usd
     held = (s.available_gpus > 0.0) & s.third_party[:, None]
     model.weeks_under_cost = np.where(held & (earns < costs), model.weeks_under_cost + 1, 0)
     leaving = np.zeros(s.installed_gpus.shape)

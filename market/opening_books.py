@@ -25,9 +25,9 @@ def open_books(accounts: Accounts, model: MarketModel) -> None:
     firm = s.firm_gpus[seller, sku]
     own = s.installed_gpus[seller, sku] - firm
     _open_assets(accounts, model, seller, sku, own, firm)
-    capital = totals(seller, own * model.capex_usd[sku], len(accounts.seller_rows))
+    capital = totals(seller, own * model.hardware.capex_usd[sku], len(accounts.seller_rows))
     _open_debt(accounts, model, capital)
-    firm_capital = totals(seller, firm * model.capex_usd[sku], len(accounts.seller_rows))
+    firm_capital = totals(seller, firm * model.hardware.capex_usd[sku], len(accounts.seller_rows))
     cash = finance.opening_cash_share * capital
     for row in model.tables.sellers:
         if row.cash_usd_m is not None and row.name in accounts.ledger.names:
@@ -39,10 +39,10 @@ def open_books(accounts: Accounts, model: MarketModel) -> None:
 
 def _open_assets(accounts: Accounts, model: MarketModel, seller: Ints, sku: Ints, own: Floats, firm: Floats) -> None:
     finance, age = model.world.finance, model.age_weeks[seller, sku]
-    book = own * model.capex_usd[sku] * opening_book_share(age, finance)
+    book = own * model.hardware.capex_usd[sku] * opening_book_share(age, finance)
     accounts.assets.append(seller, sku, own, book, finance.opening_depreciation_weeks)
     new = np.flatnonzero(firm > 0.0)
-    firm_book = firm[new] * model.capex_usd[sku[new]]
+    firm_book = firm[new] * model.hardware.capex_usd[sku[new]]
     if len(new):
         lives = finance.depreciation_weeks, finance.tax_depreciation_weeks
         accounts.assets.append(seller[new], sku[new], firm[new], firm_book, *lives)
@@ -87,7 +87,7 @@ def _own_value(accounts: Accounts, model: MarketModel) -> Floats:
 def _mostly_amd(accounts: Accounts, model: MarketModel) -> Bools:
     """Sellers with at least half of their own opening GPUs from AMD."""
     own = (model.suppliers.installed_gpus - model.suppliers.firm_gpus)[accounts.seller_rows]
-    return np.asarray((own[:, model.sku_is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
+    return np.asarray((own[:, model.hardware.is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
 
 
 def _open_firm_debt(accounts: Accounts, model: MarketModel, capital: Floats) -> None:

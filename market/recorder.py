@@ -32,7 +32,7 @@ class Recorder:
         self._classes = np.array(PROVIDER_CLASSES)[suppliers.provider_class]
         self._skus = np.array([sku.name for sku in tables.skus])
         self._vendors = np.array([sku.vendor for sku in tables.skus])
-        amd = suppliers.installed_gpus[:, model.sku_is_amd].sum(axis=1)
+        amd = suppliers.installed_gpus[:, model.hardware.is_amd].sum(axis=1)
         mostly_amd = np.where(suppliers.opening_gpus > 0.0, amd >= 0.5 * suppliers.opening_gpus, ~suppliers.runs_nvidia)
         self._heavy = np.where(mostly_amd, "amd", "nvidia")
         self._weeks: dict[str, list[Columns]] = {}
@@ -99,8 +99,8 @@ class Recorder:
             "new_revenue_usd": new_revenue[at],
             "turned_away_gpus": trades.turned_away_gpus[at],
             "revised": s.revised[at],
-            "running_usd_per_gpu_hour": model.running_usd[sku],
-            "full_cost_usd_per_gpu_hour": model.full_cost_usd[sku],
+            "running_usd_per_gpu_hour": model.hardware.running_usd[sku],
+            "full_cost_usd_per_gpu_hour": model.hardware.full_cost_usd[sku],
         }
 
     def _book_week(self, model: MarketModel) -> Columns:
@@ -189,9 +189,12 @@ class Recorder:
         t, leases, signed = model.tenants, model.leases, trades.leases
         count = len(model.tables.segments)
         segment, sku = t.segment[leases.tenant], leases.lot % len(self._skus)
-        amd = model.sku_is_amd[sku]
+        amd = model.hardware.is_amd[sku]
         new_segment, new_sku = t.segment[signed.tenant], signed.lot % len(self._skus)
-        new_work, new_amd = signed.gpus * model.base_throughput[new_segment, new_sku], model.sku_is_amd[new_sku]
+        new_work, new_amd = (
+            signed.gpus * model.software.base_throughput[new_segment, new_sku],
+            model.hardware.is_amd[new_sku],
+        )
         spend = leases.gpus * model.prices_paid() * HOURS_PER_WEEK
 
         def by(segments: NDArray[Any], values: NDArray[Any]) -> Floats:
@@ -200,10 +203,10 @@ class Recorder:
         return {
             "segment": np.array([row.name for row in model.tables.segments]),
             "tenants": by(t.segment, t.weight),
-            "amd_maturity": model.maturity[1].copy(),
+            "amd_maturity": model.software.maturity[1].copy(),
             "amd_ready_share": ratio(by(t.segment, t.weight * t.amd_ready), by(t.segment, t.weight)),
             "wanted_h100e": by(t.segment, t.wanted_h100e * t.weight),
-            "held_h100e": by(segment, leases.gpus * model.throughput[segment, sku]),
+            "held_h100e": by(segment, leases.gpus * model.software.throughput[segment, sku]),
             "unmet_h100e": trades.unmet_h100e,
             "spend_usd": by(segment, spend),
             "amd_gpus": by(segment, leases.gpus * amd),
@@ -305,7 +308,7 @@ def _cheapest_open(model: MarketModel) -> Floats:
     """Cheapest open on-demand offer by segment, USD per H100e-hour, NaN where nothing is open."""
     third = model.suppliers.third_party
     price = np.where(model.book.open_gpus[third] > 0.0, model.book.price_usd[third][:, :, Term.ON_DEMAND], np.nan)
-    per_work = np.where(np.isnan(price), np.inf, price).min(axis=0) / model.throughput
+    per_work = np.where(np.isnan(price), np.inf, price).min(axis=0) / model.software.throughput
     cheapest = per_work.min(axis=1)
     return np.where(np.isinf(cheapest), np.nan, cheapest)
 
@@ -314,5 +317,5 @@ def _mean_paid(model: MarketModel, segment: NDArray[Any], sku: NDArray[Any], spe
     """Mean price that short-term holders pay by segment, USD per H100e-hour."""
     short = model.leases.term <= Term.ON_DEMAND
     count = len(model.tables.segments)
-    work = totals(segment[short], (model.leases.gpus * model.throughput[segment, sku])[short], count)
+    work = totals(segment[short], (model.leases.gpus * model.software.throughput[segment, sku])[short], count)
     return ratio(totals(segment[short], spend[short], count), work * HOURS_PER_WEEK)

@@ -157,6 +157,29 @@ class Tenants:
         first, last = np.searchsorted(self.segment, [segment, segment + 1])
         return slice(int(first), int(last))
 
+    def row(self, index: int, segments: Sequence[str], suppliers: Sequence[str]) -> TenantRow:
+        """One row for people, with names in place of numbers.
+
+        Args:
+            index: Its place.
+            segments: Names of segments.
+            suppliers: Names of suppliers.
+        """
+        home, last = int(self.home[index]), int(self.last_supplier[index])
+        return TenantRow(
+            index=index,
+            segment=segments[int(self.segment[index])],
+            weight=float(self.weight[index]),
+            term=TERM_NAMES[int(self.term[index])],
+            size_h100e=float(self.size_h100e[index]),
+            wanted_h100e=float(self.wanted_h100e[index]),
+            sensitivity=float(self.sensitivity[index]),
+            reservation_usd=float(self.reservation_usd[index]),
+            amd_ready=bool(self.amd_ready[index]),
+            home=suppliers[home] if home >= 0 else None,
+            last_supplier=suppliers[last] if last >= 0 else None,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class TenantRow:

@@ -11,8 +11,10 @@ import pytest
 from experiments.build import build
 from market.covers import Covers
 from market.ledger import TOLERANCE, Account, Ledger, check
+from market.lenders import loan_offer
 from market.liquidation import repossess
 from market.model import MarketModel
+from market.ownbooks import SellersFinance
 from market.units import HOURS_PER_WEEK
 from tests.worlds import RunTables, assert_same_tables, by_week, few_sellers, played, table_file
 
@@ -220,11 +222,17 @@ def test_partners_pay_for_a_guarantee_with_a_share_of_their_rent() -> None:
     np.testing.assert_allclose(books["fee_usd"][paying], 0.1 * (books["rent_usd"] + books["pool_usd"])[paying])
 
 
+def _rate_offered(model: MarketModel, row: int) -> float:
+    """Rate that lenders offer a seller on a million dollars of GPUs."""
+    _, offer = loan_offer(model, row, SellersFinance(model).of(row), 1e6)
+    return offer.annual_rate
+
+
 def test_a_guarantee_makes_a_partners_loan_cheaper_as_far_as_its_cap_goes() -> None:
     def rate(changes: Mapping[str, Any]) -> float:
         model = played(few_sellers({"leaseback.share": 0.0, **changes}), weeks=1)
         row = next(row for row, _ in model.sellers if model.vendors[0].guarantees(row))
-        return model.accounts.loan_offer(model, row, 1e6, owed_usd=0.0).annual_rate
+        return _rate_offered(model, row)
 
     none, half = rate({}), rate({"backstop.guarantee_share": 0.5})
     spent = rate({"backstop.guarantee_share": 0.5, "backstop.cap_usd": 0.0})
@@ -291,9 +299,9 @@ def test_losses_make_later_loans_dearer() -> None:
     model.step()
     assert model.accounts.losses.rate_per_year > 0.0
     row = next(row for row, _ in model.sellers if model.suppliers.alive[row] and model.suppliers.borrows[row])
-    after = model.accounts.loan_offer(model, row, 1e6, owed_usd=0.0).annual_rate
+    after = _rate_offered(model, row)
     model.accounts.losses = type(model.accounts.losses)(52)
-    assert after > model.accounts.loan_offer(model, row, 1e6, owed_usd=0.0).annual_rate
+    assert after > _rate_offered(model, row)
 
 
 def test_opening_loan_to_value_is_debt_over_what_the_own_fleet_would_fetch() -> None:
