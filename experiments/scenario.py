@@ -51,13 +51,14 @@ from experiments.events import check_names, event_cells, event_from_text, read_e
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
+from market.demand import DemandParameters
 from market.events import Event, PolicyChange, in_order
 from market.hardware import RoadmapParameters
 from market.loans import FinanceParameters
 from market.outlook import CapacityParameters
 from market.parameters import Parameters
 from market.tables import PACKAGED, TABLE_NAMES, TableError, Tables, load_tables
-from market.tenants import DemandParameters, TenantParameters
+from market.tenants import TenantParameters
 from market.throughput import SoftwareParameters
 
 __all__ = ["DEFAULT_SCENARIO", "Cell", "Scenario", "ScenarioError", "read_toml", "read_value", "scenario_names"]

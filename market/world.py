@@ -12,13 +12,14 @@ from market.arrays import Floats
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
+from market.demand import DemandParameters
 from market.events import Event
 from market.hardware import RoadmapParameters
 from market.loans import FinanceParameters
 from market.outlook import CapacityParameters
 from market.suppliers import SupplierSpec
 from market.tables import Tables
-from market.tenants import DemandParameters, TenantParameters
+from market.tenants import TenantParameters
 from market.throughput import SoftwareParameters
 
 if TYPE_CHECKING:

@@ -25,6 +25,7 @@ from market.arrays import Floats, Ints
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
+from market.demand import DemandParameters
 from market.forecast import DemandForecast
 from market.hardware import RoadmapParameters
 from market.loans import FinanceParameters
@@ -32,7 +33,7 @@ from market.model import MarketModel
 from market.outlook import CapacityParameters
 from market.suppliers import SupplierSpec
 from market.tables import Tables, load_tables
-from market.tenants import DemandParameters, TenantParameters
+from market.tenants import TenantParameters
 from market.throughput import SoftwareParameters
 from market.units import HOURS_PER_MONTH, TERM_NAMES, Term
 from market.world import Population, PricingState, World
