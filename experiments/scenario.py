@@ -53,8 +53,8 @@ from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
 from market.demand import DemandParameters
 from market.events import Event, PolicyChange, in_order
+from market.finance import FinanceParameters
 from market.hardware import RoadmapParameters
-from market.loans import FinanceParameters
 from market.outlook import CapacityParameters
 from market.parameters import Parameters
 from market.tables import PACKAGED, TABLE_NAMES, TableError, Tables, load_tables

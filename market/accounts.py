@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from market.arrays import Floats, Ints, ratio, totals
+from market.assets import AssetBook
 from market.covenants import Covenants, TenantWatch
 from market.covers import Covers
+from market.credit import bankable_share
 from market.decisions import CoverGrant
 from market.identities import hold_rent
 from market.ledger import REST_OF_WORLD, Account, Ledger
 from market.lenders import LossMemory
-from market.loans import AssetBook, LoanBook, bankable_share
+from market.loans import LoanBook
 from market.opening_books import open_books
 from market.purchases import LoansDrawn
 from market.servicing import serve_debt

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from market.arrays import Bools, Floats, Ints
-from market.loans import FinanceParameters
+from market.finance import FinanceParameters
 
 __all__ = ["Covenants", "TenantWatch", "in_breach", "repayment_to_cure"]
 

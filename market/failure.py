@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from market.arrays import Floats, Ints, column_medians
+from market.finance import FinanceParameters
 from market.fleets import install
 from market.liquidation import scrap, sell_repossessed, sell_retired
-from market.loans import FinanceParameters, resale_value_usd
 from market.suppliers import NEOCLOUD
+from market.units import HOURS_PER_YEAR, WEEKS_PER_YEAR
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["Stored", "fleet_value_usd", "release_stored", "retire", "second_hand_value_usd"]
+__all__ = ["Stored", "fleet_value_usd", "release_stored", "resale_value_usd", "retire", "second_hand_value_usd"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +33,29 @@ class Stored:
     age_weeks: float
     book_usd: float
     week: int
+
+
+def resale_value_usd(
+    quote_usd: ArrayLike, running_usd: ArrayLike, capex_usd: ArrayLike, age_weeks: ArrayLike, p: FinanceParameters
+) -> Floats:
+    """Value of a used GPU, USD; arguments broadcast.
+
+    ``(quote factor × quote × use - running) × 8,760 × (1 - e^(-r L))/r`` with a remaining life L that falls with age,
+    within a share of capital. Source: assumption between the two published resale curves of the H100.
+
+    Args:
+        quote_usd: what neoclouds quote on demand, USD per GPU-hour.
+        running_usd: cost of keeping it in service, USD per GPU-hour.
+        capex_usd: capital cost when new, USD.
+        age_weeks: since it was new.
+        p: finance parameters.
+    """
+    quote, running, capital = (np.asarray(usd, dtype=np.float64) for usd in (quote_usd, running_usd, capex_usd))
+    years = np.maximum(np.asarray(age_weeks) / WEEKS_PER_YEAR - 0.5, 0.0)
+    life = np.clip(p.resale_life_years - years / 2.0, 1.0, p.resale_life_years)
+    margin = p.resale_quote_factor * quote * p.resale_use - running
+    worth = margin * HOURS_PER_YEAR * -np.expm1(-p.resale_discount_per_year * life) / p.resale_discount_per_year
+    return np.asarray(np.clip(worth, p.resale_minimum * capital, p.resale_maximum * capital))
 
 
 def second_hand_value_usd(model: MarketModel, age_weeks: Floats) -> Floats:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from market.arrays import Floats
+from market.credit import loan_to_value
 from market.hardware import Hardware
 from market.ledger import Account
-from market.loans import loan_to_value
 from market.promises import cover_for_orders, guaranteed_share
 from market.suppliers import Suppliers
 from market.view import OwnBooks, OwnFinance

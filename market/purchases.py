@@ -12,6 +12,7 @@ from market.ledger import Account
 from market.lenders import lend, loan_offer
 from market.ownbooks import SellersFinance
 from market.promises import cover_for_loans
+from market.tranches import no_floats, no_ints
 
 if TYPE_CHECKING:
     from market.accounts import Accounts
@@ -24,12 +25,12 @@ __all__ = ["LoansDrawn", "take_delivery"]
 class LoansDrawn:
     """Loans drawn in a week, one entry each, with the shares that the borrower states; the rate follows the second."""
 
-    seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    usd: Floats = field(default_factory=lambda: np.zeros(0))
-    annual_rate: Floats = field(default_factory=lambda: np.zeros(0))
-    contracted_share: Floats = field(default_factory=lambda: np.zeros(0))
-    bankable_share: Floats = field(default_factory=lambda: np.zeros(0))
+    seller: Ints = field(default_factory=no_ints)
+    sku: Ints = field(default_factory=no_ints)
+    usd: Floats = field(default_factory=no_floats)
+    annual_rate: Floats = field(default_factory=no_floats)
+    contracted_share: Floats = field(default_factory=no_floats)
+    bankable_share: Floats = field(default_factory=no_floats)
 
 
 def take_delivery(accounts: Accounts, model: MarketModel, delivered_gpus: Floats) -> None:

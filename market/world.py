@@ -14,8 +14,8 @@ from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
 from market.demand import DemandParameters
 from market.events import Event
+from market.finance import FinanceParameters
 from market.hardware import RoadmapParameters
-from market.loans import FinanceParameters
 from market.outlook import CapacityParameters
 from market.suppliers import SupplierSpec
 from market.tables import Tables

@@ -26,9 +26,9 @@ from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
 from market.demand import DemandParameters
+from market.finance import FinanceParameters
 from market.forecast import DemandForecast
 from market.hardware import RoadmapParameters
-from market.loans import FinanceParameters
 from market.model import MarketModel
 from market.outlook import CapacityParameters
 from market.suppliers import SupplierSpec
