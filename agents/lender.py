@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import mesa
 
+from market.credit import facility, loan_rate, loan_to_value
 from market.decisions import LoanApplication, LoanOffer
-from market.loans import FinanceParameters, facility, loan_rate, loan_to_value
+from market.finance import FinanceParameters
 
 if TYPE_CHECKING:
     from market.model import MarketModel

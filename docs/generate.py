@@ -21,12 +21,14 @@ import page_accounts  # noqa: E402
 import page_odd  # noqa: E402
 import page_scores  # noqa: E402
 
+from experiments.claims_effects import kept_effects  # noqa: E402
 from experiments.entries import bounds  # noqa: E402
 from experiments.events import EVENT_KINDS, LIVE_KEYS  # noqa: E402
 from experiments.measure.outcomes import OUTCOMES, UNITS, meaning  # noqa: E402
-from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, scenario_names  # noqa: E402
+from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario  # noqa: E402
+from experiments.scenario_files import scenario_names  # noqa: E402
 from experiments.study.claims import judge  # noqa: E402
-from experiments.study.effects import EFFECTS_FILE, kept_effects  # noqa: E402
+from experiments.study.effects import EFFECTS_FILE  # noqa: E402
 from experiments.study.evidence import Check, Claim, gather  # noqa: E402
 from market import rows  # noqa: E402
 from market.parameters import ParameterRow, parameter_rows  # noqa: E402

@@ -14,10 +14,11 @@ import numpy as np
 
 from experiments.engine.runner import TABLES
 from market import decisions, week
+from market.assets import AssetBook
 from market.covers import Covers
 from market.demand import DemandState
 from market.leases import Leases
-from market.loans import AssetBook, LoanBook
+from market.loans import LoanBook
 from market.offers import OfferBook
 from market.parameters import parameter_rows
 from market.randomness import Purpose

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from experiments.api import Results, compare, experiment, report, run
     from experiments.design import Design
     from experiments.engine.errors import ScenarioError
-    from experiments.scenario import Scenario, scenario_names
+    from experiments.scenario import Scenario
+    from experiments.scenario_files import scenario_names
     from experiments.sweeps import sweep
 
 __all__ = [
@@ -46,7 +47,7 @@ _HOMES = {
     "experiment": "experiments.api",
     "report": "experiments.api",
     "run": "experiments.api",
-    "scenario_names": "experiments.scenario",
+    "scenario_names": "experiments.scenario_files",
     "sweep": "experiments.sweeps",
 }
 

@@ -19,12 +19,13 @@ from agents.vendor.vendor import Vendor
 from market.accounts import LENDERS
 from market.arrays import Bools, Floats
 from market.events import in_order
-from market.model import AgentBuilder, MarketModel, Population, PricingState, World
+from market.model import MarketModel
 from market.opening import entrant_specs, firm_gpus_by_partner, seller_specs
 from market.rows import EntrantRow, SellerRow
 from market.suppliers import SupplierSpec
 from market.tables import Tables
 from market.units import TERM_NAMES, Term
+from market.world import AgentBuilder, Population, PricingState, World
 
 if TYPE_CHECKING:
     from experiments.scenario import Scenario

@@ -26,7 +26,8 @@ from experiments.engine.plan import (
     variant,
 )
 from experiments.engine.runner import DERIVED, TABLES
-from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario, read_toml, scenario_names
+from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario
+from experiments.scenario_files import read_toml, scenario_names
 from market.parameters import Parameters
 
 __all__ = ["DEFAULT_DESIGN", "Design", "design_names", "stored_plan"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import tomli_w
 
 from experiments.engine.errors import ScenarioError
-from experiments.scenario import Scenario, scenario_names
+from experiments.scenario import Scenario
+from experiments.scenario_files import scenario_names
 from market.parameters import parameter_rows
 
 __all__ = ["template", "write_template"]

@@ -29,7 +29,8 @@ from experiments.measure.targets import (
     weeks_needed,
     windows_of,
 )
-from experiments.scenario import DEFAULT_SCENARIO, Scenario, scenario_names
+from experiments.scenario import DEFAULT_SCENARIO, Scenario
+from experiments.scenario_files import scenario_names
 
 __all__ = ["Scores", "SeedScore", "setting_of", "validate"]
 

@@ -6,44 +6,34 @@ have a second source to agree with.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from market.arrays import Floats, Ints, ratio, totals
+from market.assets import AssetBook
 from market.covenants import Covenants, TenantWatch
 from market.covers import Covers
-from market.decisions import CoverGrant, LoanApplication, LoanOffer
+from market.credit import bankable_share
+from market.decisions import CoverGrant
 from market.identities import hold_rent
 from market.ledger import REST_OF_WORLD, Account, Ledger
 from market.lenders import LossMemory
-from market.loans import AssetBook, LoanBook, bankable_share
+from market.loans import LoanBook
 from market.opening_books import open_books
+from market.purchases import LoansDrawn
 from market.servicing import serve_debt
 from market.units import HOURS_PER_WEEK, Term
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["LENDERS", "Accounts", "LoansDrawn"]
+__all__ = ["LENDERS", "Accounts"]
 
 
 LENDERS = "lenders"
 _LEAST_SERVICE_USD = 1e-6  # a week; less is no debt to speak of
 _OPENING_DSCR = 1.5  # average debt service cover before the first week is seen; assumption
-
-
-@dataclass(frozen=True, slots=True)
-class LoansDrawn:
-    """Loans drawn in a week, one entry each, with the shares that the borrower states; the rate follows the second."""
-
-    seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    usd: Floats = field(default_factory=lambda: np.zeros(0))
-    annual_rate: Floats = field(default_factory=lambda: np.zeros(0))
-    contracted_share: Floats = field(default_factory=lambda: np.zeros(0))
-    bankable_share: Floats = field(default_factory=lambda: np.zeros(0))
 
 
 class Accounts:
@@ -65,7 +55,7 @@ class Accounts:
         self.lender_row = len(sellers) + len(vendors)
         self.segment_rows = self.lender_row + 1 + np.arange(len(segments))
         self.world_row = self.ledger.index(REST_OF_WORLD)
-        self._vendor_row_of_sku = np.array([self._vendor_row(sku.vendor) for sku in model.tables.skus], np.int64)
+        self.maker_rows = np.array([self._vendor_row(sku.vendor) for sku in model.tables.skus], np.int64)
         self.loans = LoanBook(interval_weeks=model.world.finance.service_interval_weeks)
         self.assets = AssetBook()
         self.covers = Covers()
@@ -92,74 +82,6 @@ class Accounts:
         """Begin a week of the ledger."""
         self.ledger.open_week(week)
         self.drawn = LoansDrawn()
-
-    def take_delivery(self, model: MarketModel, delivered_gpus: Floats) -> None:
-        """Delivered GPUs join the books: a lender's loan, own cash above the reserve, owners' money for the rest.
-
-        Sellers without GPU debt (hyperscalers, marketplaces) pay with owners' money.
-        """
-        finance = model.world.finance
-        seller, sku = np.nonzero(delivered_gpus)
-        gpus = delivered_gpus[seller, sku]
-        capital = gpus * model.capex_usd[sku]
-        loan, rate = self._draw_loans(model, seller, sku, capital)
-        self.lend(seller, loan)
-        self._pay_in(model, totals(seller, capital - loan, len(self.seller_rows)))
-        self.ledger.post("capital_purchase", seller, self._vendor_row_of_sku[sku], capital)
-        self._make(model, sku, capital)
-        first = model.week + finance.service_interval_weeks
-        self.loans.append(seller, self.lender_row, loan, rate, finance.tenor_payments, first, finance.balloon_share)
-        self.assets.append(seller, sku, gpus, capital, finance.depreciation_weeks, finance.tax_depreciation_weeks)
-
-    def lend(self, borrowers: Ints, usd: Floats) -> None:
-        """Lenders pay out loans from their owners' money."""
-        self.ledger.post("equity_in", self.world_row, self.lender_row, usd.sum())
-        self.ledger.post("loan_draw", self.lender_row, borrowers, usd)
-
-    def _make(self, model: MarketModel, sku: Ints, sales: Floats) -> None:
-        """What vendors' sales cost them: everything but their margin goes to those who make chips and servers."""
-        p, amd = model.world.finance, model.sku_is_amd[sku]
-        cost = sales * (1.0 - np.where(amd, p.amd_hardware_margin, p.nvidia_hardware_margin))
-        by_vendor = totals(self._vendor_row_of_sku[sku], cost, len(self.ledger.names))[self.vendor_rows]
-        self.ledger.post("hardware_cost", self.vendor_rows, self.world_row, by_vendor)
-
-    def _draw_loans(self, model: MarketModel, seller: Ints, sku: Ints, capital: Floats) -> tuple[Floats, Floats]:
-        """Loan, USD, and annual rate that lenders offer on each delivery."""
-        loan, rate, contracted, bankable = np.zeros((4, len(seller)))
-        owed = self.ledger.balance_of(Account.DEBT)
-        for place, (row, chip) in enumerate(zip(seller.tolist(), sku.tolist(), strict=True)):
-            if not model.suppliers.borrows[row]:
-                continue
-            covered = float(model.cover_for_loans(row)[chip])
-            application = self._application(model, row, float(capital[place]), float(owed[row]), covered)
-            offer = model.lender.offer(application, self.losses.rate_per_year)
-            loan[place], rate[place] = offer.amount_usd, offer.annual_rate
-            owed[row] += offer.amount_usd
-            contracted[place], bankable[place] = application.contracted_share, application.bankable_share
-        at = np.flatnonzero(loan)
-        self.drawn = LoansDrawn(seller[at], sku[at], loan[at], rate[at], contracted[at], bankable[at])
-        return loan, rate
-
-    def _application(
-        self, model: MarketModel, row: int, capital_usd: float, owed_usd: float, covered_share: float
-    ) -> LoanApplication:
-        """How a seller asks for a loan on so much capital, beside what it owes already."""
-        finance = replace(model.own_finance(row), debt_usd=owed_usd)
-        application: LoanApplication = dict(model.sellers)[row].apply_for_loan(finance, capital_usd, covered_share)
-        return application
-
-    def loan_offer(self, model: MarketModel, row: int, capital_usd: float, *, owed_usd: float) -> LoanOffer:
-        """What lenders offer a seller against so much capital, beside what it owes already."""
-        application = self._application(model, row, capital_usd, owed_usd, 0.0)
-        offer: LoanOffer = model.lender.offer(application, self.losses.rate_per_year)
-        return offer
-
-    def _pay_in(self, model: MarketModel, need: Floats) -> None:
-        """Owners pay what a purchase needs beyond the cash above a seller's reserve of debt service."""
-        reserve = model.world.capacity.service_reserve_weeks * self.weekly_service()
-        spare = np.maximum(self.ledger.cash()[self.seller_rows] - reserve, 0.0)
-        own = np.where(model.suppliers.borrows[self.seller_rows], np.minimum(spare, need), 0.0)
-        self.ledger.post("equity_in", self.world_row, self.seller_rows, np.maximum(need - own, 0.0))
 
     def weekly_service(self) -> Floats:
         """Debt service by seller, USD a week."""
@@ -277,8 +199,8 @@ class Accounts:
         third = s.third_party
         busy = (model.sold_gpus() + model.pooled_gpus)[third] + s.firm_gpus[third]
         idle = s.installed_gpus[third] - busy
-        running = (busy @ model.running_usd + np.maximum(idle, 0.0) @ model.idle_usd) * HOURS_PER_WEEK
-        ledger.post("running", self.seller_rows, self.world_row, running)
+        running = busy @ model.hardware.running_usd + np.maximum(idle, 0.0) @ model.hardware.idle_usd
+        ledger.post("running", self.seller_rows, self.world_row, running * HOURS_PER_WEEK)
         rent = (ledger.week_income(Account.RENT_INCOME) + ledger.week_income(Account.POOL_INCOME))[self.seller_rows]
         overhead = model.world.costs.overhead_share_of_revenue * rent
         ledger.post("overhead", self.seller_rows, self.world_row, overhead)

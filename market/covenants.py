@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from market.arrays import Bools, Floats, Ints
-from market.loans import FinanceParameters
+from market.finance import FinanceParameters
 
 __all__ = ["Covenants", "TenantWatch", "in_breach", "repayment_to_cure"]
 
@@ -73,6 +73,10 @@ class Covenants:
     def standing_still(self) -> Bools:
         """Sellers whose lenders stand still: no debt service, no new loans, no orders."""
         return np.asarray(self.standstill_until > 0)
+
+    def trusted(self, row: int) -> bool:
+        """Whether lenders replace a seller's loans: it is inside its covenants and they do not stand still."""
+        return not (self.standstill_until[row] > 0 or self.breach_weeks[row])
 
     def stand_still(self, row: int, until: int, cause: str) -> None:
         """Start a standstill."""

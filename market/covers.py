@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from market.arrays import Bools, Floats, Ints
+from market.arrays import Floats, Ints, totals
+from market.tranches import Tranches, no_floats, no_ints
 
 __all__ = ["CoverPayments", "Covers"]
 
@@ -37,7 +38,7 @@ class CoverPayments:
 
 
 @dataclass(eq=False)
-class Covers:
+class Covers(Tranches):
     """Commitments in columns, one row each.
 
     Attributes:
@@ -49,17 +50,13 @@ class Covers:
         last_week: Last week of the commitment.
     """
 
-    seller: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    sku: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    vendor: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    gpus: Floats = field(default_factory=lambda: np.zeros(0))
-    rate_usd: Floats = field(default_factory=lambda: np.zeros(0))
-    rent_share: Floats = field(default_factory=lambda: np.zeros(0))
-    last_week: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-
-    def __len__(self) -> int:
-        """Number of commitments."""
-        return len(self.seller)
+    seller: Ints = field(default_factory=no_ints)
+    sku: Ints = field(default_factory=no_ints)
+    vendor: Ints = field(default_factory=no_ints)
+    gpus: Floats = field(default_factory=no_floats)
+    rate_usd: Floats = field(default_factory=no_floats)
+    rent_share: Floats = field(default_factory=no_floats)
+    last_week: Ints = field(default_factory=no_ints)
 
     def add(
         self,
@@ -72,23 +69,16 @@ class Covers:
         rent_share: float = 0.0,
     ) -> None:
         """Add commitments; those over nothing are left out."""
-        keep = gpus > 0.0
-        more = {
-            "seller": seller,
-            "sku": sku,
-            "vendor": vendor,
-            "gpus": gpus,
-            "rate_usd": rate_usd,
-            "rent_share": np.full(len(gpus), rent_share),
-            "last_week": np.full(len(gpus), last_week, np.int64),
-        }
-        for name, column in more.items():
-            setattr(self, name, np.concatenate([getattr(self, name), column[keep]]))
-
-    def keep(self, mask: Bools) -> None:
-        """Drop the commitments outside a mask."""
-        for name in ("seller", "sku", "vendor", "gpus", "rate_usd", "rent_share", "last_week"):
-            setattr(self, name, getattr(self, name)[mask])
+        self._append(
+            seller=seller,
+            sku=sku,
+            vendor=vendor,
+            gpus=gpus,
+            rate_usd=rate_usd,
+            rent_share=rent_share,
+            last_week=last_week,
+        )
+        self.keep(self.gpus > 0.0)
 
     def expire(self, week: int) -> None:
         """Drop commitments whose last week is over."""
@@ -96,8 +86,7 @@ class Covers:
 
     def gpus_by_lot(self, suppliers: int, skus: int) -> Floats:
         """Covered GPUs, ``(suppliers, skus)``."""
-        flat = np.bincount(self.seller * skus + self.sku, self.gpus, suppliers * skus)
-        return flat.astype(np.float64).reshape(suppliers, skus)
+        return totals(self.seller * skus + self.sku, self.gpus, suppliers * skus).reshape(suppliers, skus)
 
     def pay(self, available_gpus: Floats, idle_gpus: Floats) -> CoverPayments:
         """What the vendors owe this week; arguments ``(suppliers, skus)``.

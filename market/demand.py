@@ -9,21 +9,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from pydantic import model_validator
 
 from market.arrays import Floats
+from market.parameters import Parameters, parameter
 from market.randomness import Purpose, normal, uniform
-from market.units import Term
+from market.units import WEEKS_PER_YEAR, Term
 
 if TYPE_CHECKING:
     from market.model import MarketModel
-    from market.tenants import DemandParameters
 
-__all__ = ["DemandState", "move_demand", "price_of_work_ln"]
+__all__ = ["DemandParameters", "DemandState", "move_demand", "price_of_work_ln"]
 
 
 # Segments whose tenants try a public cloud for developers; assumption.
 _DEVELOPER_CLOUD_SEGMENTS = ("developer", "small_inference", "fine_tuning")
 _MARKET = 0  # agent key of draws that belong to nobody
+
+
+class DemandParameters(Parameters):
+    """How wanted work moves over time and answers to prices."""
+
+    growth_first_per_year: float = parameter("demand.growth_first_per_year")
+    growth_peak_per_year: float = parameter("demand.growth_peak_per_year")
+    growth_final_per_year: float = parameter("demand.growth_final_per_year")
+    growth_rise_week: int = parameter("demand.growth_rise_week")
+    growth_peak_week: int = parameter("demand.growth_peak_week")
+    growth_fall_week: int = parameter("demand.growth_fall_week")
+    growth_final_week: int = parameter("demand.growth_final_week")
+    regime: bool = parameter("demand.regime")
+    common_persistence: float = parameter("demand.common_persistence")
+    common_sd: float = parameter("demand.common_sd")
+    own_persistence: float = parameter("demand.own_persistence")
+    own_sd: float = parameter("demand.own_sd")
+    intensive_elasticity: float = parameter("demand.intensive_elasticity")
+    price_smoothing: float = parameter("demand.price_smoothing")
+    commitment_mean_weeks: int = parameter("demand.commitment_mean_weeks")
+
+    @property
+    def own_stationary_sd(self) -> float:
+        """Standard deviation (ln) of a tenant's own demand state in the long run."""
+        return float(self.own_sd / np.sqrt(1.0 - self.own_persistence**2))
+
+    def growth_ln(self, week: int) -> float:
+        """Cumulated growth of wanted work (ln) from week 0 to ``week`` at constant prices.
+
+        The yearly rate is the first value until the rise, then linear to the peak, flat, linear to the final value.
+        """
+        if not self.regime:
+            return self.growth_first_per_year * week / WEEKS_PER_YEAR
+        knots = [self.growth_rise_week, self.growth_peak_week, self.growth_fall_week, self.growth_final_week]
+        rates = [self.growth_first_per_year, *[self.growth_peak_per_year] * 2, self.growth_final_per_year]
+        weeks = np.unique(np.clip([0, *knots, week], 0, week))
+        # The trapezoid rule is exact between knots of a piecewise linear rate.
+        return float(np.trapezoid(np.interp(weeks, knots, rates), weeks)) / WEEKS_PER_YEAR
+
+    @model_validator(mode="after")
+    def _knots_in_order(self) -> DemandParameters:
+        """The weeks of the growth regime follow each other."""
+        knots = (self.growth_rise_week, self.growth_peak_week, self.growth_fall_week, self.growth_final_week)
+        if list(knots) != sorted(knots):
+            raise ValueError("growth_rise_week, _peak_week, _fall_week and _final_week must not decrease")
+        return self
 
 
 class DemandState:
@@ -66,8 +113,8 @@ def price_of_work_ln(model: MarketModel) -> Floats:
     by_sku = weight.sum(axis=0)
     total = by_sku.sum()
     if total <= 0.0:
-        return np.zeros(len(model.throughput))
-    return np.asarray(((weight * mean_ln).sum() - np.log(model.throughput) @ by_sku) / total)
+        return np.zeros(len(model.software.throughput))
+    return np.asarray(((weight * mean_ln).sum() - np.log(model.software.throughput) @ by_sku) / total)
 
 
 def move_demand(model: MarketModel) -> None:
@@ -93,7 +140,7 @@ def move_demand(model: MarketModel) -> None:
 def _learn_amd(model: MarketModel) -> None:
     """Unready tenants learn to run on AMD by a keyed hazard; the developer cloud adds to it while it has room."""
     p, tenants = model.world.choice, model.tenants
-    closed = 1.0 - model.lock_left
+    closed = 1.0 - model.software.lock_left
     hazard = p.readiness_hazard * (1.0 + p.readiness_gap_weight * closed)
     if model.desk_offer is not None:
         tries = np.array([segment.name in _DEVELOPER_CLOUD_SEGMENTS for segment in model.tables.segments])

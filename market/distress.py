@@ -21,6 +21,7 @@ import numpy as np
 from market.arrays import Bools, Floats, totals
 from market.covenants import in_breach, repayment_to_cure
 from market.failure import Stored, fleet_value_usd, owners_value_usd, second_hand_value_usd
+from market.fleets import close_seller
 from market.ledger import Account
 from market.liquidation import Recovery, repossess
 from market.servicing import prepay
@@ -200,7 +201,7 @@ def _default(model: MarketModel, row: int, cause: str) -> Default:
     for sku in np.flatnonzero(gpus).tolist():
         age, week = float(model.age_weeks[row, sku]), model.week + p.storage_weeks
         model.stored.append(Stored(sku, float(gpus[sku]) * share, age, float(worth[sku]) * share, week))
-    model.close_seller(row)
+    close_seller(model, row)
     accounts.covenants.go_on(row)
     return _recorded(row, cause, found, float(gpus.sum()))
 

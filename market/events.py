@@ -167,7 +167,7 @@ def _reprice(model: MarketModel, event: ListPriceChange) -> None:
     s, step = model.suppliers, float(np.log(event.factor))
     lots = _sellers(model, event)[:, None] & np.array([event.sku in ("", sku.name) for sku in model.tables.skus])
     s.sku_premium_ln = s.sku_premium_ln + np.where(lots, step, 0.0)
-    floor = np.log(np.maximum(model.floor_usd, 1e-300))
+    floor = np.log(np.maximum(model.hardware.floor_usd, 1e-300))
     s.list_ln = np.where(lots, np.maximum(s.list_ln + step, np.minimum(s.list_ln, floor)), s.list_ln)
     s.shadow_ln = np.where(lots, np.maximum(s.shadow_ln + step, np.minimum(s.shadow_ln, floor)), s.shadow_ln)
 
@@ -181,16 +181,17 @@ def _sellers(model: MarketModel, event: ListPriceChange) -> Bools:
 
 
 def _slip(model: MarketModel, event: ChipSlip) -> None:
-    skus, before = model.tables.skus, model.launch_week
+    skus, before = model.tables.skus, model.hardware.launch_week
     chip = model.tables.sku_index[event.sku]
     if before[chip] <= model.week:
         return
     group = np.array([bool(sku.roadmap_group) and sku.roadmap_group == skus[chip].roadmap_group for sku in skus])
     slips = (group & (before >= before[chip])) | (np.arange(len(skus)) == chip)
-    model.launch_week = np.where(slips, np.maximum(before + event.slip_weeks, model.week), before)
-    moved = model.launch_week != before
+    launch = np.where(slips, np.maximum(before + event.slip_weeks, model.week), before)
+    moved = launch != before
+    model.hardware.launch_week = launch
     model.pipeline = [
-        order.not_before(int(model.launch_week[order.sku])) if moved[order.sku] else order for order in model.pipeline
+        order.not_before(int(launch[order.sku])) if moved[order.sku] else order for order in model.pipeline
     ]
 
 
@@ -239,7 +240,7 @@ def _switch_at_new_cost(model: MarketModel, _before: Any) -> None:
 
 def _cost_anew(model: MarketModel, _before: Any) -> None:
     """Running cost, full cost and price floors at new prices of inputs."""
-    model.equip_costs()
+    model.hardware.price_hours(model.world.costs)
 
 
 _WORKED_OUT: Mapping[str, Callable[[MarketModel, Any], None]] = {

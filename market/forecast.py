@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from market.arrays import Floats
-from market.choice import candidate_pairs, expected_demand, outside_utility, search_order, systematic_utility
+from market.choice import candidate_pairs, expected_demand, outside_utility, systematic_utility
 from market.nests import Nests
-from market.suppliers import HYPERSCALER
-from market.tenants import Tenants, build_tenants
+from market.opening import opening_tenants
+from market.tenants import Tenants
 from market.trade import choice_market
 from market.units import Term
 
@@ -39,20 +40,9 @@ def public_sample(model: MarketModel) -> Tenants:
         for segment, count in zip(model.tables.segments, counts.tolist(), strict=True)
     ]
     parameters = world.tenants.model_copy(update={"rows": rows, "rows_per_segment_minimum": 1})
-    homes = np.flatnonzero(model.suppliers.provider_class == HYPERSCALER)
-    sample = build_tenants(
-        segments,
-        parameters,
-        world.demand,
-        seed=model.seed,
-        opening_h100e=model.opening_h100e,
-        homes=homes.tolist(),
-        home_keys=model.suppliers.key[homes],
-        suppliers=len(model.suppliers),
-        cohort=_SAMPLE_COHORT,
-    )
+    world = replace(world, tenants=parameters)
+    sample = opening_tenants(segments, world, model.suppliers, model.seed, model.opening_h100e, _SAMPLE_COHORT)
     sample.wanted_h100e = sample.size_h100e.copy()
-    sample.search_rank = search_order(sample, model.suppliers, model.seed, world.choice)
     return sample
 
 
@@ -96,7 +86,7 @@ class DemandForecast:
         self.utility[pairs.position, column] = utility / self.scale
         self.outside = outside_utility(tenants, rows, choice) / self.scale
         supplier, sku = np.divmod(self.lots, len(model.tables.skus))
-        work = model.throughput[tenants.segment[rows][:, None], sku]
+        work = model.software.throughput[tenants.segment[rows][:, None], sku]
         scale = (tenants.size_h100e * tenants.weight)[rows] * np.exp(
             model.demand.growth_ln(model.world.demand, model.week)
         )
@@ -105,7 +95,7 @@ class DemandForecast:
         fixed = model.leases.keep(model.leases.term >= Term.FOUR_WEEKS).gpus_by_lot(model.book.open_gpus.size)
         self.capacity = np.maximum(model.listed_gpus().ravel() - fixed, 0.0)[self.lots]
         self.price_usd = model.book.price_usd[supplier, sku, Term.ON_DEMAND]
-        self.nests = Nests(model.sku_is_amd[sku].astype(np.int64), choice.vendor_correlation)
+        self.nests = Nests(model.hardware.is_amd[sku].astype(np.int64), choice.vendor_correlation)
         self.week = model.week
 
     def __call__(self, supplier: int, price_usd: Floats) -> Floats:

@@ -47,6 +47,11 @@ class Leases:
         """These and other leases."""
         return Leases(*(np.concatenate([getattr(self, name), getattr(others, name)]) for name in self.__slots__))
 
+    def shrink(self, supplier: int, left: Floats) -> None:
+        """A supplier's leases keep a part of their GPUs by SKU, ``left (skus,)``."""
+        here, skus = self.lot // len(left) == supplier, self.lot % len(left)
+        self.gpus = np.where(here, self.gpus * left[skus], self.gpus)
+
     def gpus_by_lot(self, lots: int) -> Floats:
         """GPUs held in each lot, ``(lots,)``."""
         return totals(self.lot, self.gpus, lots)

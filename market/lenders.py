@@ -1,15 +1,23 @@
-"""Lenders as a whole: what they lost of their loans lately."""
+"""Lenders as a whole: what they offer a seller, what they pay out, what they lost of their loans lately."""
 
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from market.arrays import Floats, Ints
+from market.decisions import LoanApplication, LoanOffer
 from market.ledger import Account, Ledger
 from market.units import WEEKS_PER_YEAR
+from market.view import OwnFinance
 
-__all__ = ["LossMemory"]
+if TYPE_CHECKING:
+    from market.accounts import Accounts
+    from market.model import MarketModel
+
+__all__ = ["LossMemory", "lend", "loan_offer"]
 
 
 class LossMemory:
@@ -40,3 +48,25 @@ class LossMemory:
         if lent <= 0.0:
             return 0.0
         return max(0.0, float(np.sum(self._lost_usd)) / lent * WEEKS_PER_YEAR / self.weeks)
+
+
+def loan_offer(
+    model: MarketModel, row: int, finance: OwnFinance, capital_usd: float, covered_share: float = 0.0
+) -> tuple[LoanApplication, LoanOffer]:
+    """How a seller asks for a loan, and what lenders offer it.
+
+    Args:
+        model: The market.
+        row: The seller's.
+        finance: Its money, with what it owes beside the loan.
+        capital_usd: Value of the GPUs lent against.
+        covered_share: Part of them under a vendor's cover that lenders count.
+    """
+    application: LoanApplication = dict(model.sellers)[row].apply_for_loan(finance, capital_usd, covered_share)
+    return application, model.lender.offer(application, model.accounts.losses.rate_per_year)
+
+
+def lend(accounts: Accounts, borrowers: Ints, usd: Floats) -> None:
+    """Lenders pay out loans from their owners' money."""
+    accounts.ledger.post("equity_in", accounts.world_row, accounts.lender_row, usd.sum())
+    accounts.ledger.post("loan_draw", accounts.lender_row, borrowers, usd)

@@ -5,7 +5,7 @@ The tables count all third-party rental; ``contestable_share`` scales a seller t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -14,12 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from market.arrays import Floats
+from market.choice import search_order
 from market.leases import Leases, no_leases
 from market.randomness import Purpose, exponential, normal, pair_key, uniform
-from market.rows import SellerRow
+from market.rows import SegmentRow, SellerRow
 from market.suppliers import HYPERSCALER, Suppliers, SupplierSpec
 from market.tables import Tables
+from market.tenants import Tenants, build_tenants
 from market.units import TERM_NAMES, TERM_WEEKS, Term
+from market.world import World
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -31,6 +34,7 @@ __all__ = [
     "opening_ages",
     "opening_leases",
     "opening_prices",
+    "opening_tenants",
     "pipeline",
     "seller_specs",
 ]
@@ -216,6 +220,35 @@ def opening_prices(
     suppliers.shadow_ln = suppliers.list_ln.copy()
 
 
+def opening_tenants(
+    segments: Sequence[SegmentRow], world: World, suppliers: Suppliers, seed: int, opening_h100e: float, cohort: int = 0
+) -> Tenants:
+    """Tenants among these suppliers, with their homes and the order in which they come upon sellers.
+
+    Args:
+        segments: Laws by segment.
+        world: Parameters of tenants, demand and choice.
+        suppliers: Where they may buy.
+        seed: Run seed.
+        opening_h100e: Rentable capacity at the opening, H100-equivalents.
+        cohort: Another cohort is another sample of the same laws.
+    """
+    homes = np.flatnonzero(suppliers.provider_class == HYPERSCALER)
+    tenants = build_tenants(
+        segments,
+        world.tenants,
+        world.demand,
+        seed=seed,
+        opening_h100e=opening_h100e,
+        homes=homes.tolist(),
+        home_keys=suppliers.key[homes],
+        suppliers=len(suppliers),
+        cohort=cohort,
+    )
+    tenants.search_rank = search_order(tenants, suppliers, seed, world.choice)
+    return tenants
+
+
 class _Rooms:
     """GPUs in use at the opening by lot and term, filled tenant by tenant."""
 
@@ -224,7 +257,7 @@ class _Rooms:
         shape = (len(suppliers), len(tables.skus), len(TERM_NAMES))
         rooms = np.zeros(shape)
         share = {row.name: row.contestable_share for row in tables.sellers}
-        rows = {name: row for row, name in enumerate(suppliers.names)}
+        rows = suppliers.rows
         for fleet in tables.fleets:
             used = fleet.gpus * share[fleet.seller] * fleet.utilisation
             for term in _FIXED_TERMS:
@@ -234,7 +267,7 @@ class _Rooms:
         self.lots = np.flatnonzero(rooms.sum(axis=2).ravel())
         self.room = rooms.reshape(-1, len(TERM_NAMES))[self.lots]
         self.supplier, self.sku = np.divmod(self.lots, shape[1])
-        self.key = pair_key(suppliers.key[self.supplier], model.sku_keys[self.sku])
+        self.key = pair_key(suppliers.key[self.supplier], model.hardware.keys[self.sku])
 
     def choices(self, term: int, home: int) -> list[tuple[NDArray[np.bool_], NDArray[np.int64]]]:
         """Where a tenant is placed, in order: at home on its term, anywhere on it, then on any fixed term."""
@@ -256,7 +289,7 @@ def opening_leases(model: MarketModel) -> Leases:
     luck = uniform(model.seed, Purpose.OPENING_LEASE, 0, tenants.key[fixed])
     no_home = tenants.home[fixed] < 0
     order = fixed[np.lexsort((luck, no_home, -tenants.term[fixed].astype(int)))]
-    bias = np.where(model.sku_is_amd[rooms.sku], model.world.tenants.amd_opening_weight, 1.0)
+    bias = np.where(model.hardware.is_amd[rooms.sku], model.world.tenants.amd_opening_weight, 1.0)
     race = exponential(model.seed, Purpose.OPENING_LEASE, 0, tenants.key[order][:, None], rooms.key[None, :], 1)
     placed: list[tuple[int, int, float]] = []
     for tenant, draws in zip(order.tolist(), race, strict=True):
@@ -269,7 +302,7 @@ def opening_leases(model: MarketModel) -> Leases:
 def _place(model: MarketModel, rooms: _Rooms, tenant: int, draws: Floats) -> list[tuple[int, int, float]]:
     """Place one tenant: (tenant, column of ``rooms``, GPUs), in the order of a race weighted by room × throughput."""
     tenants = model.tenants
-    term, work_per_gpu = int(tenants.term[tenant]), model.throughput[tenants.segment[tenant], rooms.sku]
+    term, work_per_gpu = int(tenants.term[tenant]), model.software.throughput[tenants.segment[tenant], rooms.sku]
     need = float(tenants.wanted_h100e[tenant] * tenants.weight[tenant])
     wanted, placed = need, list[tuple[int, int, float]]()
     for places, terms in rooms.choices(term, int(tenants.home[tenant])):
@@ -297,7 +330,7 @@ def _leases_from(model: MarketModel, rooms: _Rooms, placed: list[tuple[int, int,
     length = np.array(TERM_WEEKS)[term]
     life = uniform(model.seed, Purpose.OPENING_LIFE, 0, tenants.key[tenant], rooms.key[column])
     tenants.last_supplier[tenant] = supplier.astype(np.int16)
-    tenants.amd_ready[tenant[model.sku_is_amd[sku]]] = True
+    tenants.amd_ready[tenant[model.hardware.is_amd[sku]]] = True
     price = model.book.price_usd[supplier, sku, term]
     # A spilled lease lies at a seller whose sheet may lack the term; its on-demand price then stands in.
     price = np.where(np.isnan(price), model.book.price_usd[supplier, sku, Term.ON_DEMAND], price)

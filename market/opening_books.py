@@ -1,21 +1,23 @@
-"""Opening balance sheets: GPUs at book value, debt in tranches, cash."""
+"""Opening balance sheets: GPUs at book value, debt in tranches, cash; and what is assumed where none is known."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from market.arrays import Bools, Floats, Ints, totals
+from market.credit import loan_rate, loan_to_value
 from market.failure import second_hand_value_usd
-from market.loans import debt_to_capital, loan_rate, loan_to_value, opening_book_share, opening_debt, opening_service
+from market.finance import FinanceParameters
 from market.randomness import Purpose, uniform
 
 if TYPE_CHECKING:
     from market.accounts import Accounts
     from market.model import MarketModel
 
-__all__ = ["open_books"]
+__all__ = ["debt_to_capital", "open_books", "opening_book_share", "opening_debt", "opening_service"]
 
 
 def open_books(accounts: Accounts, model: MarketModel) -> None:
@@ -25,9 +27,9 @@ def open_books(accounts: Accounts, model: MarketModel) -> None:
     firm = s.firm_gpus[seller, sku]
     own = s.installed_gpus[seller, sku] - firm
     _open_assets(accounts, model, seller, sku, own, firm)
-    capital = totals(seller, own * model.capex_usd[sku], len(accounts.seller_rows))
+    capital = totals(seller, own * model.hardware.capex_usd[sku], len(accounts.seller_rows))
     _open_debt(accounts, model, capital)
-    firm_capital = totals(seller, firm * model.capex_usd[sku], len(accounts.seller_rows))
+    firm_capital = totals(seller, firm * model.hardware.capex_usd[sku], len(accounts.seller_rows))
     cash = finance.opening_cash_share * capital
     for row in model.tables.sellers:
         if row.cash_usd_m is not None and row.name in accounts.ledger.names:
@@ -39,10 +41,10 @@ def open_books(accounts: Accounts, model: MarketModel) -> None:
 
 def _open_assets(accounts: Accounts, model: MarketModel, seller: Ints, sku: Ints, own: Floats, firm: Floats) -> None:
     finance, age = model.world.finance, model.age_weeks[seller, sku]
-    book = own * model.capex_usd[sku] * opening_book_share(age, finance)
+    book = own * model.hardware.capex_usd[sku] * opening_book_share(age, finance)
     accounts.assets.append(seller, sku, own, book, finance.opening_depreciation_weeks)
     new = np.flatnonzero(firm > 0.0)
-    firm_book = firm[new] * model.capex_usd[sku[new]]
+    firm_book = firm[new] * model.hardware.capex_usd[sku[new]]
     if len(new):
         lives = finance.depreciation_weeks, finance.tax_depreciation_weeks
         accounts.assets.append(seller[new], sku[new], firm[new], firm_book, *lives)
@@ -87,7 +89,7 @@ def _own_value(accounts: Accounts, model: MarketModel) -> Floats:
 def _mostly_amd(accounts: Accounts, model: MarketModel) -> Bools:
     """Sellers with at least half of their own opening GPUs from AMD."""
     own = (model.suppliers.installed_gpus - model.suppliers.firm_gpus)[accounts.seller_rows]
-    return np.asarray((own[:, model.sku_is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
+    return np.asarray((own[:, model.hardware.is_amd].sum(axis=1) >= 0.5 * own.sum(axis=1)) & own.any(axis=1))
 
 
 def _open_firm_debt(accounts: Accounts, model: MarketModel, capital: Floats) -> None:
@@ -98,3 +100,64 @@ def _open_firm_debt(accounts: Accounts, model: MarketModel, capital: Floats) -> 
     accounts.ledger.post("opening_debt", accounts.seller_rows, accounts.lender_row, debt)
     rate, first = loan_rate(contracted, finance), finance.service_interval_weeks
     accounts.loans.append(accounts.seller_rows, accounts.lender_row, debt, rate, finance.tenor_payments, first)
+
+
+# --- what is assumed of a seller whose books are not known ------------------------------------------------------------
+
+
+def debt_to_capital(vendors: str, provider_class: str, parameters: FinanceParameters) -> float:
+    """Leverage assumed for a seller of ``vendors`` (nvidia, amd, both) whose debt is not known; 0 outside neoclouds.
+
+    Raises:
+        ValueError: no such vendors.
+    """
+    shares = {
+        "nvidia": parameters.debt_to_capital_nvidia,
+        "both": parameters.debt_to_capital_mixed,
+        "amd": parameters.debt_to_capital_amd,
+    }
+    if vendors not in shares:
+        raise ValueError(f"vendors must be one of {', '.join(shares)}, not {vendors!r}")
+    return shares[vendors] if provider_class == "neocloud" else 0.0
+
+
+def opening_debt(
+    capital_usd: ArrayLike, leverage: ArrayLike, parameters: FinanceParameters, reported_usd: ArrayLike = np.nan
+) -> Floats:
+    """Debt in June 2025, USD.
+
+    ``capital × min(leverage × gross_up, gross_maximum) × remaining``, or the reported figure where there is one (NaN:
+    none); never above ``opening_debt_maximum`` of the fleet's capital.
+
+    Args:
+        capital_usd: capital cost of the fleet when new.
+        leverage: debt over capital, as `debt_to_capital`.
+        parameters: finance parameters.
+        reported_usd: debt on GPUs from the seller table, scaled like the fleet.
+    """
+    capital, reported = np.asarray(capital_usd, dtype=np.float64), np.asarray(reported_usd, dtype=np.float64)
+    gross = np.minimum(np.asarray(leverage) * parameters.opening_debt_gross_up, parameters.opening_debt_gross_maximum)
+    debt = np.where(np.isnan(reported), capital * gross * parameters.opening_debt_remaining, reported)
+    return np.asarray(np.minimum(debt, parameters.opening_debt_maximum * capital))
+
+
+def opening_service(luck: ArrayLike, parameters: FinanceParameters) -> tuple[Ints, Ints]:
+    """Payments left and week of the first payment for opening debt, so that not all sellers pay in one week.
+
+    The remaining life is uniform between its bounds; counting back from its last week by the service interval gives
+    the first payment.
+
+    Args:
+        luck: uniform draws in (0, 1), one per tranche.
+        parameters: finance parameters.
+    """
+    shortest, longest = parameters.opening_debt_weeks_minimum, parameters.opening_debt_weeks_maximum
+    weeks = shortest + np.floor(np.asarray(luck) * (longest - shortest + 1)).astype(np.int64)
+    payments = -(-weeks // parameters.service_interval_weeks)
+    return payments, weeks - parameters.service_interval_weeks * (payments - 1)
+
+
+def opening_book_share(age_weeks: ArrayLike, parameters: FinanceParameters) -> Floats:
+    """Book value in June 2025 over capital: linear in age, ``1 − age / opening_book_weeks``, not below a minimum."""
+    share = 1.0 - np.asarray(age_weeks, dtype=np.float64) / parameters.opening_book_weeks
+    return np.asarray(np.clip(share, parameters.opening_book_minimum, 1.0))

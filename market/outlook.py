@@ -24,7 +24,6 @@ __all__ = [
     "CapacityParameters",
     "Outlook",
     "OutlookMemory",
-    "RoadmapParameters",
     "allocate",
     "see_outlook",
     "supply_limits",
@@ -94,13 +93,6 @@ class CapacityParameters(Parameters):
     retirement_share: float = parameter("capacity.retirement_share")
 
 
-class RoadmapParameters(Parameters):
-    """Slips of announced chips."""
-
-    vr_slip_weeks: int = parameter("roadmap.vr_slip_weeks")
-    mi400_slip_weeks: int = parameter("roadmap.mi400_slip_weeks")
-
-
 @dataclass(frozen=True, slots=True)
 class Outlook:
     """The public state of capacity at a round of orders.
@@ -164,15 +156,15 @@ def _one_year_prices(model: MarketModel, p: CapacityParameters) -> Floats:
     sold = np.divide(
         (np.nan_to_num(price) * fleet).sum(axis=0), total, out=np.full(len(total), np.nan), where=total > 0
     )
-    per_work = np.nanmedian(sold / model.reference_work) if not np.isnan(sold).all() else 0.0
-    appraisal = per_work * model.reference_work * np.where(model.sku_is_amd, p.amd_appraisal, 1.0)
+    per_work = np.nanmedian(sold / model.software.reference_work) if not np.isnan(sold).all() else 0.0
+    appraisal = per_work * model.software.reference_work * np.where(model.hardware.is_amd, p.amd_appraisal, 1.0)
     return np.asarray(np.where(np.isnan(sold), appraisal, sold))
 
 
 def see_outlook(model: MarketModel) -> Outlook:
     """The public outlook at last close."""
     p, s = model.world.capacity, model.suppliers
-    work = model.reference_work
+    work = model.software.reference_work
     available = s.available_gpus[s.third_party & s.alive].sum(axis=0)
     capacity = float(available @ work)
     memory = model.outlook_memory
@@ -190,14 +182,14 @@ def see_outlook(model: MarketModel) -> Outlook:
         work_per_gpu=work,
         order_weight=float(_order_weights(model, p).sum()),
         best_index=memory.best_index,
-        orderable=(model.launch_week <= arrives) & (model.week + 1 <= model.last_order_week),
+        orderable=(model.hardware.launch_week <= arrives) & (model.week + 1 <= model.hardware.last_order_week),
     )
 
 
 def _order_weights(model: MarketModel, p: CapacityParameters) -> Floats:
     """Weight of every supplier in orders."""
     s = model.suppliers
-    fleet = np.where(s.third_party & s.alive, s.available_gpus @ model.reference_work, 0.0)
+    fleet = np.where(s.third_party & s.alive, s.available_gpus @ model.software.reference_work, 0.0)
     by_class = np.array([p.hyperscaler_weight, 1.0, p.marketplace_weight, 0.0])
     return np.asarray(np.maximum(fleet, 0.0) ** p.fleet_exponent * (fleet > 0.0) * by_class[s.provider_class])
 
@@ -215,9 +207,9 @@ def supply_limits(model: MarketModel) -> tuple[Floats, dict[bool, float]]:
         True: p.amd_limit_gpus_per_quarter * float(np.exp(p.amd_limit_growth * quarters)) * share,
     }
     if not p.supply_limits:
-        return np.full(len(model.sku_is_amd), np.inf), {False: np.inf, True: np.inf}
-    ramp = np.clip((model.week + p.lead_weeks - model.launch_week) / p.ramp_weeks, p.ramp_minimum, 1.0)
-    return np.where(model.sku_is_amd, total[True], total[False]) * ramp, total
+        return np.full(len(model.hardware.is_amd), np.inf), {False: np.inf, True: np.inf}
+    ramp = np.clip((model.week + p.lead_weeks - model.hardware.launch_week) / p.ramp_weeks, p.ramp_minimum, 1.0)
+    return np.where(model.hardware.is_amd, total[True], total[False]) * ramp, total
 
 
 def allocate(

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from market.arrays import Bools, Floats, totals
 from market.failure import fleet_value_usd
-from market.ledger import Account
+from market.lenders import lend, loan_offer
 from market.loans import Service
+from market.ownbooks import SellersFinance
+from market.view import OwnFinance
 
 if TYPE_CHECKING:
     from market.accounts import Accounts
@@ -79,37 +82,42 @@ def _refinance(accounts: Accounts, model: MarketModel) -> None:
         due = totals(loans.borrower[balloons], loans.balance_usd[balloons], len(accounts.ledger.names))
         _replace_balloons(accounts, model, due)
     if finance.refinancing_gain < 1.0:
+        money = SellersFinance(model)
         for row in np.unique(loans.borrower[loans.next_service_week == model.week]).tolist():
-            _reprice(accounts, model, row)
+            _reprice(accounts, model, money, row)
 
 
 def _replace_balloons(accounts: Accounts, model: MarketModel, due: Floats) -> None:
     """New loans on fleets at their second-hand value, beside the debt that goes on, where they let borrowers pay."""
     finance, rows = model.world.finance, np.flatnonzero(due)
-    offers = [_replacement(accounts, model, row, float(due[row])) for row in rows.tolist()]
+    money, value = SellersFinance(model), fleet_value_usd(model)
+    offers = [
+        _replacement(accounts, model, money.of(row), row, float(value[row]), float(due[row])) for row in rows.tolist()
+    ]
     amount, rate = (np.array(column) for column in zip(*offers, strict=True))
-    accounts.lend(rows, amount)
+    lend(accounts, rows, amount)
     first = model.week + finance.service_interval_weeks
     accounts.loans.append(rows, accounts.lender_row, amount, rate, finance.tenor_payments, first, finance.balloon_share)
 
 
-def _replacement(accounts: Accounts, model: MarketModel, row: int, usd: float) -> tuple[float, float]:
+def _replacement(
+    accounts: Accounts, model: MarketModel, own: OwnFinance, row: int, value_usd: float, usd: float
+) -> tuple[float, float]:
     """Amount and rate of the loan that replaces a balloon; 0 where it would not let the borrower pay."""
-    covenants, ledger = accounts.covenants, accounts.ledger
-    if covenants.standing_still[row] or covenants.breach_weeks[row]:
+    if not accounts.covenants.trusted(row):
         return 0.0, 0.0
-    rest = float(ledger.balance_of(Account.DEBT)[row]) - usd
-    offer = accounts.loan_offer(model, row, float(fleet_value_usd(model)[row]), owed_usd=rest)
+    rest = own.debt_usd - usd
+    _, offer = loan_offer(model, row, replace(own, debt_usd=rest), value_usd)
     amount = max(0.0, min(usd, offer.amount_usd - rest))
-    return (amount, offer.annual_rate) if ledger.cash()[row] + amount >= usd else (0.0, 0.0)
+    return (amount, offer.annual_rate) if own.cash_usd + amount >= usd else (0.0, 0.0)
 
 
-def _reprice(accounts: Accounts, model: MarketModel, row: int) -> None:
+def _reprice(accounts: Accounts, model: MarketModel, money: SellersFinance, row: int) -> None:
     """Loans due for service that cost clearly more than a new one are replaced by one at today's rate."""
     loans, finance = accounts.loans, model.world.finance
-    if accounts.covenants.standing_still[row] or accounts.covenants.breach_weeks[row]:
+    if not accounts.covenants.trusted(row):
         return
-    rate = accounts.loan_offer(model, row, 0.0, owed_usd=0.0).annual_rate
+    rate = loan_offer(model, row, replace(money.of(row), debt_usd=0.0), 0.0)[1].annual_rate
     mine = (loans.borrower == row) & (loans.next_service_week == model.week)
     dear = np.flatnonzero(mine & (loans.annual_rate >= rate + finance.refinancing_gain))
     balances: Floats = loans.balance_usd[dear]

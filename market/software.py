@@ -11,21 +11,51 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from market.arrays import Floats
-from market.throughput import SoftwareParameters, throughput, vendor_index
+from market.tables import Tables
+from market.throughput import SoftwareParameters, maturity_start, relative_throughput, throughput, vendor_index
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["amd_share_of_use", "lock_in_left", "mature", "next_maturity"]
+__all__ = ["Software", "amd_share_of_use", "lock_in_left", "mature", "next_maturity"]
 
 _AMD = 1
+
+
+class Software:
+    """What vendors' software makes of their hardware, as a state.
+
+    Attributes:
+        maturity: Now, CUDA = 1, ``(vendors, segments)``; ``opening_maturity`` that of week 0.
+        ceiling: What AMD's tends to, ``(segments,)``.
+        throughput: H100-equivalents of a GPU as tenants reckon, ``(segments, skus)``; ``base_throughput`` in week 0.
+        reference_work: The same in week 0 over all segments, weighted with their demand, ``(skus,)``.
+        lock_left: Part of the opening lock-in that remains, ``(segments,)``.
+    """
+
+    def __init__(self, tables: Tables, p: SoftwareParameters) -> None:
+        skus, segments = tables.skus, tables.segments
+        self.maturity = maturity_start(segments, p)
+        self.opening_maturity = self.maturity.copy()
+        self.ceiling = np.array([segment.software_ceiling for segment in segments])
+        self._hardware_work, self._vendor_of_sku = relative_throughput(skus, segments), vendor_index(skus)
+        self.throughput = throughput(self._hardware_work, self._vendor_of_sku, self.maturity)
+        self.base_throughput = self.throughput.copy()
+        share = np.array([segment.demand_share for segment in segments])
+        self.reference_work = share @ self.throughput / share.sum()
+        self.lock_left = np.ones(len(segments))
+
+    def enter_choice(self) -> None:
+        """Tenants reckon with today's maturity."""
+        self.throughput = throughput(self._hardware_work, self._vendor_of_sku, self.maturity)
+        self.lock_left = lock_in_left(self.maturity[_AMD], self.opening_maturity[_AMD])
 
 
 def amd_share_of_use(model: MarketModel) -> float:
     """AMD's share of the GPUs that end tenants hold, 0 without tenants."""
     sold = model.sold_gpus().sum(axis=0)
     total = float(sold.sum())
-    return float(sold[model.sku_is_amd].sum()) / total if total > 0.0 else 0.0
+    return float(sold[model.hardware.is_amd].sum()) / total if total > 0.0 else 0.0
 
 
 def next_maturity(maturity: Floats, ceiling: Floats, share_of_use: float, p: SoftwareParameters) -> Floats:
@@ -56,10 +86,9 @@ def lock_in_left(maturity: Floats, opening_maturity: Floats) -> Floats:
 
 def mature(model: MarketModel) -> None:
     """Move AMD's maturity by segment, and with it the work that tenants get from AMD GPUs."""
-    p = model.world.software
+    p, software = model.world.software, model.software
     if p.maturity_moves:
         share = amd_share_of_use(model) if p.use_raises_maturity else 0.0
-        model.maturity[_AMD] = next_maturity(model.maturity[_AMD], model.maturity_ceiling, share, p)
+        software.maturity[_AMD] = next_maturity(software.maturity[_AMD], software.ceiling, share, p)
     if p.maturity_enters_choice:
-        model.throughput = throughput(model.relative_work, vendor_index(model.tables.skus), model.maturity)
-        model.lock_left = lock_in_left(model.maturity[_AMD], model.opening_maturity[_AMD])
+        software.enter_choice()

@@ -19,9 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from market.arrays import Floats
+from market.bookrecords import ledger_kinds
 from market.failure import second_hand_value_usd
 from market.ledger import ENTRY_TYPES, Account, Ledger
-from market.recorder import ledger_kinds
 
 if TYPE_CHECKING:
     from market.model import MarketModel
@@ -78,7 +78,7 @@ class Journal:
 
     Attributes:
         names: agents, in the order of the ledger's rows.
-        sectors: kind of each agent (`market.recorder.ledger_kinds`).
+        sectors: kind of each agent (`market.bookrecords.ledger_kinds`).
         balance: USD, debit positive, ``(weeks + 1, agents, accounts)``; week 0 is the opening.
         week, reason, payer, payee, usd: postings, added up by week, reason, payer and payee; columns of equal length.
         fleet_value_usd: what each agent's GPUs would fetch second-hand, ``(weeks + 1, agents)``: economic value beside

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from market.arrays import Floats
+from market.arrays import Bools, Floats, column_medians
 from market.randomness import agent_keys
 
 __all__ = [
@@ -127,6 +127,21 @@ class Suppliers:
     def core_list_ln(self) -> Floats:
         """List price without the seller's and its SKU premium, ln USD."""
         return np.asarray(self.list_ln - self.premium_ln[:, None] - self.sku_premium_ln)
+
+    @property
+    def core_median_ln(self) -> Floats:
+        """Median list price without premia by SKU over living third parties, ln USD; NaN where nobody sells."""
+        counts = (self.third_party & self.alive)[:, None] & (self.installed_gpus > 0.0)
+        return column_medians(np.where(counts, self.core_list_ln, np.nan))
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Row of each supplier by name."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    def runs(self, amd: bool) -> Bools:
+        """Suppliers that can run AMD's (or Nvidia's) GPUs."""
+        return self.runs_amd if amd else self.runs_nvidia
 
     def columns(self) -> list[str]:
         """Names of all columns."""

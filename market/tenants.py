@@ -12,16 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import model_validator
 
 from market.arrays import Floats
+from market.demand import DemandParameters
 from market.parameters import Parameters, parameter
 from market.randomness import Purpose, exponential, normal, tenant_keys, uniform
 from market.rows import SegmentRow
-from market.units import TERM_NAMES, WEEKS_PER_YEAR
+from market.units import TERM_NAMES
 
 __all__ = [
-    "DemandParameters",
     "TenantParameters",
     "TenantRow",
     "Tenants",
@@ -53,52 +52,6 @@ class TenantParameters(Parameters):
     quality_weight_sd: float = parameter("tenants.quality_weight_sd")
     taste_scale: float = parameter("tenants.taste_scale")
     amd_opening_weight: float = parameter("tenants.amd_opening_weight")
-
-
-class DemandParameters(Parameters):
-    """How wanted work moves over time and answers to prices."""
-
-    growth_first_per_year: float = parameter("demand.growth_first_per_year")
-    growth_peak_per_year: float = parameter("demand.growth_peak_per_year")
-    growth_final_per_year: float = parameter("demand.growth_final_per_year")
-    growth_rise_week: int = parameter("demand.growth_rise_week")
-    growth_peak_week: int = parameter("demand.growth_peak_week")
-    growth_fall_week: int = parameter("demand.growth_fall_week")
-    growth_final_week: int = parameter("demand.growth_final_week")
-    regime: bool = parameter("demand.regime")
-    common_persistence: float = parameter("demand.common_persistence")
-    common_sd: float = parameter("demand.common_sd")
-    own_persistence: float = parameter("demand.own_persistence")
-    own_sd: float = parameter("demand.own_sd")
-    intensive_elasticity: float = parameter("demand.intensive_elasticity")
-    price_smoothing: float = parameter("demand.price_smoothing")
-    commitment_mean_weeks: int = parameter("demand.commitment_mean_weeks")
-
-    @property
-    def own_stationary_sd(self) -> float:
-        """Standard deviation (ln) of a tenant's own demand state in the long run."""
-        return float(self.own_sd / np.sqrt(1.0 - self.own_persistence**2))
-
-    def growth_ln(self, week: int) -> float:
-        """Cumulated growth of wanted work (ln) from week 0 to ``week`` at constant prices.
-
-        The yearly rate is the first value until the rise, then linear to the peak, flat, linear to the final value.
-        """
-        if not self.regime:
-            return self.growth_first_per_year * week / WEEKS_PER_YEAR
-        knots = [self.growth_rise_week, self.growth_peak_week, self.growth_fall_week, self.growth_final_week]
-        rates = [self.growth_first_per_year, *[self.growth_peak_per_year] * 2, self.growth_final_per_year]
-        weeks = np.unique(np.clip([0, *knots, week], 0, week))
-        # The trapezoid rule is exact between knots of a piecewise linear rate.
-        return float(np.trapezoid(np.interp(weeks, knots, rates), weeks)) / WEEKS_PER_YEAR
-
-    @model_validator(mode="after")
-    def _knots_in_order(self) -> DemandParameters:
-        """The weeks of the growth regime follow each other."""
-        knots = (self.growth_rise_week, self.growth_peak_week, self.growth_fall_week, self.growth_final_week)
-        if list(knots) != sorted(knots):
-            raise ValueError("growth_rise_week, _peak_week, _fall_week and _final_week must not decrease")
-        return self
 
 
 @dataclass(slots=True)
@@ -156,6 +109,29 @@ class Tenants:
         """Rows of a segment."""
         first, last = np.searchsorted(self.segment, [segment, segment + 1])
         return slice(int(first), int(last))
+
+    def row(self, index: int, segments: Sequence[str], suppliers: Sequence[str]) -> TenantRow:
+        """One row for people, with names in place of numbers.
+
+        Args:
+            index: Its place.
+            segments: Names of segments.
+            suppliers: Names of suppliers.
+        """
+        home, last = int(self.home[index]), int(self.last_supplier[index])
+        return TenantRow(
+            index=index,
+            segment=segments[int(self.segment[index])],
+            weight=float(self.weight[index]),
+            term=TERM_NAMES[int(self.term[index])],
+            size_h100e=float(self.size_h100e[index]),
+            wanted_h100e=float(self.wanted_h100e[index]),
+            sensitivity=float(self.sensitivity[index]),
+            reservation_usd=float(self.reservation_usd[index]),
+            amd_ready=bool(self.amd_ready[index]),
+            home=suppliers[home] if home >= 0 else None,
+            last_supplier=suppliers[last] if last >= 0 else None,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,56 +220,87 @@ def build_tenants(
         cohort: Arrival week that enters the keys; another cohort is another sample of the same laws.
     """
     counts = segment_rows(segments, parameters.rows, parameters.rows_per_segment_minimum)
-    segment = np.repeat(np.arange(len(segments), dtype=np.uint8), counts)
-    ordinal = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
-    key = tenant_keys(segment, cohort, ordinal)
-
-    def law(name: str) -> Floats:
-        return np.array([getattr(row, name) for row in segments], np.float64)[segment]
-
-    def spread(purpose: Purpose, sd: float) -> Floats:
-        return np.exp(sd * normal(seed, purpose, 0, key))
-
-    weight = np.array([row.tenant_count / count for row, count in zip(segments, counts, strict=True)])[segment]
-    cumulated = np.cumsum([[getattr(row, f"term_share_{name}") for name in TERM_NAMES] for row in segments], axis=1)[
-        segment
-    ]
-    term = (uniform(seed, Purpose.TERM, 0, key)[:, None] > cumulated[:, :-1]).sum(axis=1)
-    rows = len(key)
+    rows = _Rows.of(segments, counts, seed, cohort)
+    weight = np.array([row.tenant_count / count for row, count in zip(segments, counts, strict=True)])[rows.segment]
+    size = _sizes(rows, parameters, weight, opening_h100e)
     own_sd = demand.own_stationary_sd
-    cap = parameters.size_cap_sd
-    draw = np.exp(law("size_sd") * np.clip(normal(seed, Purpose.SIZE, 0, key), -np.inf, cap))
-    load = parameters.opening_load * parameters.opening_demand_factor * opening_h100e
-    size = np.empty(rows)
-    for index, row in enumerate(segments):
-        here = segment == index
-        size[here] = work_size(
-            draw[here], weight[here], row.demand_share * load, parameters.size_cap_share * opening_h100e
-        )
-    own = own_sd * normal(seed, Purpose.OWN_DEMAND, 0, key)
+    own = own_sd * normal(seed, Purpose.OWN_DEMAND, 0, rows.key)
     # Less half the variance: the mean of exp(own) is then one, and demand does not drift as the state settles.
     wanted = size * np.exp(own - own_sd**2 / 2)
+    home_keys = np.zeros(0, np.uint64) if home_keys is None else home_keys
     return Tenants(
-        key=key,
-        segment=segment,
+        key=rows.key,
+        segment=rows.segment,
         weight=weight,
-        term=term.astype(np.uint8),
+        term=_terms(rows),
         size_h100e=size,
-        sensitivity=law("price_sensitivity") * spread(Purpose.SENSITIVITY, parameters.sensitivity_sd),
-        reservation_usd=law("reservation_usd_per_h100e_hour") * spread(Purpose.RESERVATION, parameters.reservation_sd),
-        lock_in_ln=law("lock_in") * spread(Purpose.LOCK_IN, parameters.lock_in_sd),
-        vendor_taste_ln=parameters.vendor_taste_sd * normal(seed, Purpose.VENDOR_TASTE, 0, key),
-        switching_ln=switching_costs_ln(seed, key, parameters),
-        quality_weight=parameters.quality_weight * spread(Purpose.QUALITY, parameters.quality_weight_sd),
-        home=_homes(
-            seed, key, parameters.home_share, homes, np.zeros(0, np.uint64) if home_keys is None else home_keys
-        ),
-        pool_user=np.zeros(rows, np.bool_),
-        amd_ready=uniform(seed, Purpose.AMD_READY, 0, key) < parameters.amd_ready_share,
+        **_tastes(rows, parameters),
+        home=_homes(seed, rows.key, parameters.home_share, homes, home_keys),
+        pool_user=np.zeros(len(size), np.bool_),
+        amd_ready=uniform(seed, Purpose.AMD_READY, 0, rows.key) < parameters.amd_ready_share,
         own_demand_ln=own,
         wanted_h100e=wanted,
         recent_h100e=np.tile(wanted, (demand.commitment_mean_weeks, 1)),
-        last_supplier=np.full(rows, -1, np.int16),
-        failures=np.zeros(rows, np.uint8),
-        search_rank=np.zeros((rows, suppliers), np.uint16),
+        last_supplier=np.full(len(size), -1, np.int16),
+        failures=np.zeros(len(size), np.uint8),
+        search_rank=np.zeros((len(size), suppliers), np.uint16),
     )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Tenant rows before their traits are drawn."""
+
+    segments: Sequence[SegmentRow]
+    seed: int
+    segment: NDArray[np.uint8]
+    key: NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, segments: Sequence[SegmentRow], counts: Sequence[int], seed: int, cohort: int) -> _Rows:
+        """So many rows of each segment."""
+        segment = np.repeat(np.arange(len(segments), dtype=np.uint8), counts)
+        ordinal = np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
+        return cls(segments, seed, segment, tenant_keys(segment, cohort, ordinal))
+
+    def law(self, name: str) -> Floats:
+        """A figure of the segment table for each row."""
+        return np.array([getattr(row, name) for row in self.segments], np.float64)[self.segment]
+
+    def spread(self, purpose: Purpose, sd: float) -> Floats:
+        """Keyed lognormal draws around 1."""
+        return np.exp(sd * normal(self.seed, purpose, 0, self.key))
+
+
+def _terms(rows: _Rows) -> NDArray[np.uint8]:
+    """Contract term that each tenant buys, drawn from the shares of its segment."""
+    shares = [[getattr(row, f"term_share_{name}") for name in TERM_NAMES] for row in rows.segments]
+    cumulated = np.cumsum(shares, axis=1)[rows.segment]
+    term = (uniform(rows.seed, Purpose.TERM, 0, rows.key)[:, None] > cumulated[:, :-1]).sum(axis=1)
+    return np.asarray(term.astype(np.uint8))
+
+
+def _sizes(rows: _Rows, parameters: TenantParameters, weight: Floats, opening_h100e: float) -> Floats:
+    """Work wanted at the opening, H100-equivalents per tenant: lognormal in a segment, adding up to its share."""
+    luck = np.clip(normal(rows.seed, Purpose.SIZE, 0, rows.key), -np.inf, parameters.size_cap_sd)
+    draw = np.exp(rows.law("size_sd") * luck)
+    load = parameters.opening_load * parameters.opening_demand_factor * opening_h100e
+    cap = parameters.size_cap_share * opening_h100e
+    size = np.empty(len(draw))
+    for index, row in enumerate(rows.segments):
+        here = rows.segment == index
+        size[here] = work_size(draw[here], weight[here], row.demand_share * load, cap)
+    return size
+
+
+def _tastes(rows: _Rows, p: TenantParameters) -> dict[str, Floats]:
+    """What tenants care about, by column: the law of their segment times a keyed spread."""
+    return {
+        "sensitivity": rows.law("price_sensitivity") * rows.spread(Purpose.SENSITIVITY, p.sensitivity_sd),
+        "reservation_usd": rows.law("reservation_usd_per_h100e_hour")
+        * rows.spread(Purpose.RESERVATION, p.reservation_sd),
+        "lock_in_ln": rows.law("lock_in") * rows.spread(Purpose.LOCK_IN, p.lock_in_sd),
+        "vendor_taste_ln": p.vendor_taste_sd * normal(rows.seed, Purpose.VENDOR_TASTE, 0, rows.key),
+        "switching_ln": switching_costs_ln(rows.seed, rows.key, p),
+        "quality_weight": p.quality_weight * rows.spread(Purpose.QUALITY, p.quality_weight_sd),
+    }

@@ -1,13 +1,13 @@
-"""Trade: prices are posted, leases end or are reviewed, tenants choose, offers are cleared."""
+"""Trade: prices are posted, leases end or are reviewed, tenants choose, offers are cleared, tightness is felt."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from market.arrays import Bools, Floats, Ints, ratio, totals
+from market.arrays import Bools, Floats, Ints, totals
 from market.choice import (
     Market,
     candidate_pairs,
@@ -19,16 +19,16 @@ from market.choice import (
 )
 from market.clearing.pool import PoolLot
 from market.clearing.posted import Outcome, Queue, clear
+from market.desks import post_cloud, post_pool
 from market.leases import OPEN_ENDED, Leases
-from market.randomness import Purpose, uniform
+from market.randomness import Purpose, normal, uniform
 from market.units import HOURS_PER_WEEK, TERM_WEEKS, Term
+from market.view import PricingLuck
 
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["Trades", "clear_market", "expire_and_review", "quote"]
-
-_ROUNDING = 1e-9
+__all__ = ["Trades", "clear_market", "expire_and_review", "pricing_luck", "quote", "tighten"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ def quote(model: MarketModel) -> None:
     """All sellers and desks decide from the same view; then prices are posted in supplier order."""
     suppliers, book, view = model.suppliers, model.book, model.view
     suppliers.revised[:] = False
-    luck = model.pricing_luck()
+    luck = pricing_luck(model)
     changes = [
-        (row, seller.price(model.own_books(row), view, luck.of(row)))
+        (row, seller.price(model.own_books(row), view, luck[row]))
         for row, seller in model.sellers
         if suppliers.alive[row]
     ]
@@ -72,79 +72,24 @@ def quote(model: MarketModel) -> None:
         suppliers.shadow_ln[row] = change.shadow_ln
         suppliers.list_ln[row] = change.list_ln
         book.set_prices(row, change.price_usd, model.week)
-    _post_desk(model)
-    _post_pool(model)
+    post_cloud(model)
+    post_pool(model)
 
 
-def _spare_gpus(model: MarketModel) -> Floats:
-    """GPUs not sold directly at last close, ``(suppliers, skus)``; pooled lots last a week and are spare again."""
-    return np.asarray(model.book.open_gpus + model.pooled_gpus)
-
-
-def _review_members(model: MarketModel) -> None:
-    """Sellers of Nvidia GPUs decide on membership; a keyed draw meets each one's chance to join."""
-    s = model.suppliers
-    nvidia = np.where(~model.sku_is_amd, s.available_gpus, 0.0).sum(axis=1)
-    spare = np.where(~model.sku_is_amd, _spare_gpus(model), 0.0).sum(axis=1)
-    spare_share = np.nan_to_num(ratio(spare, nvidia))
-    luck = uniform(model.seed, Purpose.POOL, model.week, s.key)
-    model.pool_member[:] = False
-    for row, seller in model.sellers:
-        if s.alive[row] and nvidia[row] > 0.0:
-            chance = seller.join_pool(model.own_books(row), float(spare_share[row])).join_probability
-            model.pool_member[row] = luck[row] < chance
-
-
-def _post_pool(model: MarketModel) -> None:
-    """Members post their asks, and the pool its quotes; without members there is no offer and nothing changes."""
-    if model.pool_row < 0:
-        return
-    s = model.suppliers
-    operators = [vendor for vendor in model.vendors if vendor.pool is not None]
-    if any(vendor.pool_reviews(model.week) for vendor in operators):
-        _review_members(model)
-    elif not any(vendor.pool_is_open(model.week) for vendor in operators):
-        model.pool_member[:] = False
-    model.pool_offer = None
-    if model.pool_member.any():
-        spare = _spare_gpus(model)
-        spare_share = np.nan_to_num(ratio(spare, s.available_gpus))
-        asks = np.full(model.book.open_gpus.shape, np.nan)
-        for row, seller in model.sellers:
-            if model.pool_member[row]:
-                asks[row] = np.where(model.sku_is_amd, np.nan, seller.ask(model.own_books(row), spare_share[row]))
-        spare = np.where(model.pool_member[:, None], spare, 0.0)
-        volume = model.pooled_gpus.sum(axis=0)
-        offers = [vendor.pool_offer(model.week, asks, spare, volume, ~model.sku_is_amd) for vendor in operators]
-        model.pool_offer = next((offer for offer in offers if offer is not None), None)
-    prices = np.full(model.book.price_usd.shape[1:], np.nan)
-    if model.pool_offer is not None:
-        prices[:, [Term.SPOT, Term.ON_DEMAND]] = model.pool_offer.quote_usd[:, None]
-    model.book.set_prices(model.pool_row, prices, model.week)
-
-
-def _post_desk(model: MarketModel) -> None:
-    """Post the developer cloud's offer of the week, or close it."""
-    offers = [offer for vendor in model.vendors if (offer := vendor.desk_offer(model.view)) is not None]
-    # What partners no longer lease back cannot be sold.
-    firm = float(model.suppliers.firm_gpus[:, offers[0].sku].sum()) if offers else 0.0
-    model.desk_offer = replace(offers[0], cap_gpus=min(offers[0].cap_gpus, firm)) if firm > 0.0 else None
-    if model.cloud_row < 0:
-        return
-    cap = 0.0 if model.desk_offer is None else model.desk_offer.cap_gpus
-    if model.desk_sold_gpus() > cap * (1.0 + _ROUNDING):
-        model.trim_cloud(cap)
-    prices = np.full(model.book.price_usd.shape[1:], np.nan)
-    if model.desk_offer is not None:
-        prices[model.desk_offer.sku, [Term.SPOT, Term.ON_DEMAND]] = model.desk_offer.price_usd
-    model.book.set_prices(model.cloud_row, prices, model.week)
+def pricing_luck(model: MarketModel) -> list[PricingLuck]:
+    """Keyed draws of each supplier's pricing this week."""
+    key = model.suppliers.key
+    noise = normal(model.seed, Purpose.PRICE_NOISE, model.week, key[:, None], model.hardware.keys[None, :])
+    revision = uniform(model.seed, Purpose.REVISION, model.week, key)
+    explore = uniform(model.seed, Purpose.EXPLORE, model.week, key[:, None], model.hardware.keys[None, :])
+    return [PricingLuck(*draws) for draws in zip(noise, revision.tolist(), explore, strict=True)]
 
 
 def held_work(model: MarketModel) -> Floats:
     """Work each tenant holds, H100e per tenant, ``(rows,)``."""
     leases, tenants = model.leases, model.tenants
     sku = leases.lot % len(model.tables.skus)
-    work = leases.gpus * model.throughput[tenants.segment[leases.tenant], sku]
+    work = leases.gpus * model.software.throughput[tenants.segment[leases.tenant], sku]
     return np.asarray(totals(leases.tenant, work, len(tenants)) / tenants.weight)
 
 
@@ -172,10 +117,10 @@ def choice_market(model: MarketModel) -> Market:
     """The market as choosing tenants face it."""
     return Market(
         suppliers=model.suppliers,
-        sku_vendor_is_amd=model.sku_is_amd,
+        sku_vendor_is_amd=model.hardware.is_amd,
         price_usd=model.book.price_usd,
-        throughput=model.throughput,
-        lock_left=model.lock_left,
+        throughput=model.software.throughput,
+        lock_left=model.software.lock_left,
         size_gpus=model.listed_gpus(),
         value_usd=model.value_usd,
         taste_scale=model.world.tenants.taste_scale,
@@ -200,7 +145,7 @@ def clear_market(model: MarketModel, terms: tuple[Term, ...] = tuple(Term)) -> T
     utility = systematic_utility(tenants, pairs, market, model.world.choice, model.seed)
     outside = outside_utility(tenants, rows, model.world.choice)
     correlation = model.world.choice.vendor_correlation
-    shocks = weekly_shocks(tenants, rows, pairs, market, model.seed, model.week, model.sku_keys, correlation)
+    shocks = weekly_shocks(tenants, rows, pairs, market, model.seed, model.week, model.hardware.keys, correlation)
     ranking = rank_offers(
         pairs, utility, outside, shocks, model.world.choice.gumbel_scale, model.world.clearing.offers_tried_maximum
     )
@@ -259,7 +204,7 @@ def _queue(model: MarketModel, rows: Ints, need: Floats, ranking: Ints) -> Queue
         need_h100e=need * weight,
         wanted_h100e=tenants.wanted_h100e[rows] * weight,
         lots=ranking,
-        work_per_gpu=model.throughput[tenants.segment[rows][:, None], sku],
+        work_per_gpu=model.software.throughput[tenants.segment[rows][:, None], sku],
         quota_gpus=quota,
     )
 
@@ -325,7 +270,7 @@ def _surplus(model: MarketModel, rows: Ints, signed: Leases, log_sum: Floats) ->
         return np.full(count, np.nan)
     unit = signed.price_usd
     if model.world.choice.utility == "linear":
-        unit = model.throughput[tenants.segment[signed.tenant], signed.lot % len(model.tables.skus)]
+        unit = model.software.throughput[tenants.segment[signed.tenant], signed.lot % len(model.tables.skus)]
     served = totals(signed.tenant, signed.gpus * unit, len(tenants))[rows]
     gain = HOURS_PER_WEEK * served * log_sum / tenants.sensitivity[rows]
     return np.asarray(totals(tenants.segment[rows], gain, count))
@@ -338,7 +283,7 @@ def _remember(model: MarketModel, rows: Ints, ranking: Ints, outcome: Outcome) -
     signs = took.any(axis=1)
     first = ranking[np.arange(len(rows)), np.argmax(took, axis=1)]
     tenants.last_supplier[rows[signs]] = (first[signs] // skus).astype(np.int16)
-    on_amd = (took & model.sku_is_amd[np.maximum(ranking, 0) % skus]).any(axis=1)
+    on_amd = (took & model.hardware.is_amd[np.maximum(ranking, 0) % skus]).any(axis=1)
     tenants.amd_ready[rows[on_amd]] = True
     _remember_pool(model, rows, (took & (np.maximum(ranking, 0) // skus == model.pool_row)).any(axis=1))
     wanted = tenants.wanted_h100e[rows] * tenants.weight[rows]
@@ -355,3 +300,16 @@ def _remember_pool(model: MarketModel, rows: Ints, bought: Bools) -> None:
         forgets = uniform(model.seed, Purpose.FORGET, model.week, tenants.key) < model.world.choice.pool_user_forgets
         tenants.pool_user &= ~forgets
     tenants.pool_user[rows[bought]] = True
+
+
+def tighten(model: MarketModel, trades: Trades) -> None:
+    """Sellers' tightness moves: smoothed use with turned-away demand, over available GPUs."""
+    p, suppliers = model.world.pricing, model.suppliers
+    model.unmet_h100e = float(trades.unmet_h100e.sum())
+    available = suppliers.available_gpus
+    used = model.sold_gpus() + model.pooled_gpus
+    wanted = used + p.turned_away_weight * trades.turned_away_gpus
+    now = np.minimum(wanted / np.maximum(available, 1e-300), p.maximum)
+    counts = (available > 0.0) & suppliers.third_party[:, None]
+    smoothed = suppliers.tightness + p.smoothing * (now - suppliers.tightness)
+    suppliers.tightness = np.where(counts, smoothed, suppliers.tightness)

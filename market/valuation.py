@@ -12,7 +12,7 @@ from scipy.special import log_ndtr, ndtr
 
 from market.arrays import Floats
 from market.costs import CostParameters, cost_parts_usd_per_gpu_hour
-from market.loans import annuity_payment
+from market.credit import annuity_payment
 from market.tables import Sku
 from market.units import HOURS_PER_YEAR
 

@@ -33,7 +33,7 @@ def play_week(model: MarketModel) -> None:
     trades = trade.clear_market(model)  # tenants choose, in order of priority
     model.accounts.bill(model)  # rent, pool settlement, leaseback
     model.accounts.close(model)  # running cost, interest, debt service, depreciation, tax
-    model.tighten(trades)  # use with turned-away demand
+    trade.tighten(model, trades)  # use with turned-away demand
     retired = retire(model)  # fleets that do not cover their running cost
     supply.plan(model)  # every four weeks: orders, allocation, entry
     model.close_week(trades, retired, defaults)  # what the public will see, records, identities

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from experiments.commands.options import format_option, set_option
+from experiments.commands.options import format_option, loaded, set_option
 
 if TYPE_CHECKING:
     import polars as pl
@@ -82,7 +82,7 @@ def _fair_spread(scenario: str, assignments: Sequence[str], form: str, **options
 
     shares, caps = options.pop("shares") or (0.0, 0.3, 0.6), options.pop("caps")
     paths, seed = options.pop("paths"), options.pop("seed")
-    deal = deal_of(scenario, assignments, **options)
+    deal = deal_of(loaded(scenario, assignments), **options)
     _printed(tabled(deal, shares, caps, paths, seed), form, lambda rows: show_rows(_in_words(rows), form))
 
 

@@ -24,7 +24,8 @@ def scenario_group() -> None:
 @format_option
 def _list(form: str) -> None:
     """Names of the built-in scenarios and what they stand for."""
-    from experiments.scenario import Scenario, scenario_names
+    from experiments.scenario import Scenario
+    from experiments.scenario_files import scenario_names
 
     shown = ("name", "description") if form == "table" else ("name", "description", "source")
     scenarios = [Scenario.load(name) for name in scenario_names()]

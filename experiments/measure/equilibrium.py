@@ -168,7 +168,7 @@ def offers_of(model: MarketModel, *, forecast: DemandForecast | None = None) -> 
         nests=seen.nests,
     )
     fixed = ~model.suppliers.third_party[supplier]
-    return demand, Offers(supplier, model.running_usd[sku], seen.capacity, fixed), seen.lots
+    return demand, Offers(supplier, model.hardware.running_usd[sku], seen.capacity, fixed), seen.lots
 
 
 def _sensitivity(seen: DemandForecast) -> Floats:

@@ -9,7 +9,10 @@ import numpy as np
 
 from experiments.study.calculator import OwnersCost, Rent, cash_path_usd_per_year
 from market.arrays import Floats
-from market.loans import FinanceParameters, LoanBook, loan_rate, loan_to_value, resale_value_usd
+from market.credit import loan_rate, loan_to_value
+from market.failure import resale_value_usd
+from market.finance import FinanceParameters
+from market.loans import LoanBook
 from market.units import WEEKS_PER_YEAR
 
 __all__ = ["LoanPath", "LoanQuarter", "loan_path"]

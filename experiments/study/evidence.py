@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from experiments.engine.errors import ScenarioError
-from experiments.scenario import Scenario
 from experiments.study.effects import Effect, Effects, load_effects
 from market.reading import Schema, parse, read
 from market.rows import SourcedRow
 from market.tables import HardwareRow, Sku, Tables
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
 
 __all__ = ["Check", "Claim", "Evidence", "FactRow", "Look", "Verdict", "gather", "load_facts", "verdict_of"]
 

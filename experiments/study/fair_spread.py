@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import polars as pl
@@ -26,11 +26,13 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from experiments.engine.errors import ScenarioError, nearest
-from experiments.scenario import Scenario
 from market.arrays import Bools, Floats
 from market.costs import running_usd_per_gpu_hour
 from market.loans import LoanBook
 from market.units import HOURS_PER_WEEK, WEEKS_PER_YEAR
+
+if TYPE_CHECKING:
+    from experiments.scenario import Scenario
 
 __all__ = [
     "SPREAD_SCHEMA",
@@ -273,8 +275,7 @@ def _rents(rent_usd: float, drift: float, volatility: float, weeks: int, paths: 
 
 
 def deal_of(
-    scenario: str,
-    assignments: Sequence[str],
+    scenario: Scenario,
     *,
     sku: str,
     price: float,
@@ -288,8 +289,7 @@ def deal_of(
     """A deal on a GPU of a scenario, at its cost, payments, reference rate and lease rate.
 
     Args:
-        scenario: name or file; ``assignments`` texts that change it.
-        assignments: see there.
+        scenario: whose GPU, costs, finance and leaseback.
         sku: the GPU.
         price: rent at first, USD per sold GPU-hour.
         utilisation: share of hours sold.
@@ -302,11 +302,10 @@ def deal_of(
     Raises:
         ScenarioError: bad input, in one line.
     """
-    chosen = Scenario.load(scenario).with_text(assignments)
-    tables = chosen.check()
+    tables = scenario.check()
     if sku not in tables.sku_index:
         raise ScenarioError(f"--sku {sku!r}: no such GPU{nearest(sku, tables.sku_index)}")
-    gpu, finance = tables.skus[tables.sku_index[sku]], chosen.finance
+    gpu, finance = tables.skus[tables.sku_index[sku]], scenario.finance
     return Deal(
         capital_usd=gpu.capex_usd,
         loan_to_value=ltv,
@@ -317,9 +316,11 @@ def deal_of(
         drift_per_year=drift,
         volatility_per_year=volatility,
         use=utilisation,
-        running_usd=float(running_usd_per_gpu_hour([gpu], chosen.costs, chosen.costs.load_busy)[0]),
+        running_usd=float(running_usd_per_gpu_hour([gpu], scenario.costs, scenario.costs.load_busy)[0]),
         cover=cover,
-        lease_usd=chosen.leaseback.lease_rate_usd_per_gpu_hour * gpu.capex_usd / chosen.leaseback.reference_capital_usd,
+        lease_usd=scenario.leaseback.lease_rate_usd_per_gpu_hour
+        * gpu.capex_usd
+        / scenario.leaseback.reference_capital_usd,
     )
 
 

@@ -14,6 +14,7 @@ from agents.rules.capacity import CAPACITY, Buyer
 from market.decisions import HardwareOrder
 from market.model import MarketModel
 from market.outlook import Outlook, allocate, see_outlook
+from market.ownbooks import SellersFinance
 from tests.contracts.worlds_of_rules import arrays, ordered_by
 from tests.worlds import played
 
@@ -23,7 +24,7 @@ every_rule = pytest.mark.parametrize("rule", CAPACITY)
 def _buyer(model: MarketModel, row: int, seller: Any) -> Buyer:
     own = model.own_books(row)
     entrant = seller.entrant and not own.holds.any()
-    return Buyer(seller.provider_class, seller.vendors, entrant, 0.0, model.own_finance(row))
+    return Buyer(seller.provider_class, seller.vendors, entrant, 0.0, SellersFinance(model).of(row))
 
 
 def _outlooks(model: MarketModel) -> list[Outlook]:
@@ -89,7 +90,7 @@ def test_a_seller_of_amd_gpus_alone_orders_no_nvidia_gpus(rule: str, model: Mark
             buyer = _buyer(model, row, seller)
             for outlook in _outlooks(model):
                 order = CAPACITY[rule](model.own_books(row), buyer, outlook, model.world.capacity)
-                assert not order.work_h100e[~model.sku_is_amd].any()
+                assert not order.work_h100e[~model.hardware.is_amd].any()
 
 
 @every_rule

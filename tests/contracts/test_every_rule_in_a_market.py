@@ -14,7 +14,7 @@ from agents.rules.participation import PARTICIPATION
 from agents.rules.pricing import PRICING
 from experiments import build as builder
 from experiments.scenario import Scenario
-from market.model import Population
+from market.world import Population
 from tests.contracts.worlds_of_rules import joined_by, ordered_by, priced_by, pricing_weeks
 from tests.worlds import assert_same_tables, tables_of
 

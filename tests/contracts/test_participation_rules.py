@@ -64,7 +64,7 @@ def test_no_pool_has_no_members_and_a_mandatory_one_has_every_seller_of_nvidia_g
     assert not played(joined_by("off"), seed=1, weeks=4).pool_member.any()
     model = played(joined_by("mandatory"), seed=1, weeks=4)
     s = model.suppliers
-    nvidia = s.third_party & s.alive & (s.available_gpus[:, ~model.sku_is_amd].sum(axis=1) > 0.0)
+    nvidia = s.third_party & s.alive & (s.available_gpus[:, ~model.hardware.is_amd].sum(axis=1) > 0.0)
     floor = LeptonParameters().quality_floor_ln
     np.testing.assert_array_equal(model.pool_member, nvidia & (s.premium_ln >= floor))
     assert model.pool_member.any()

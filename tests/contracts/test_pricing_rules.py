@@ -12,6 +12,7 @@ import pytest
 from agents.rules.pricing import PRICING, term_prices
 from experiments.build import build
 from market.model import MarketModel
+from market.trade import pricing_luck
 from market.units import Term
 from market.view import OwnBooks, PricingLuck
 from tests.contracts.worlds_of_rules import arrays, priced_by, pricing_weeks
@@ -50,7 +51,9 @@ def test_prices_are_finite_and_not_under_the_floor(rule: str, changes: Mapping[s
         third = model.suppliers.third_party
         assert np.isfinite(prices[offered]).all()
         assert np.isnan(prices[third][~offered[third]]).all()
-        floor = np.broadcast_to(scenario.pricing.floor_factor * model.running_usd[None, :, None], prices.shape).copy()
+        floor = np.broadcast_to(
+            scenario.pricing.floor_factor * model.hardware.running_usd[None, :, None], prices.shape
+        ).copy()
         floor[:, :, Term.SPOT] *= scenario.pricing.spot_floor
         below = np.where(offered, floor * (1.0 - 1e-12) - prices, -np.inf)
         seller, sku, term = np.unravel_index(below.argmax(), below.shape)
@@ -68,9 +71,7 @@ def test_nobody_sells_more_than_it_has(rule: str) -> None:
 
 
 def _inputs(model: MarketModel, row: int) -> tuple[OwnBooks, PricingLuck]:
-    luck = model.pricing_luck()
-    own_luck = luck.of(row)
-    return model.own_books(row), PricingLuck(own_luck.noise.copy(), own_luck.revision, own_luck.explore.copy())
+    return model.own_books(row), pricing_luck(model)[row]
 
 
 @every_rule

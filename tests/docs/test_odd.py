@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from market.assets import AssetBook
 from market.demand import DemandState
 from market.leases import Leases
-from market.loans import AssetBook, LoanBook
+from market.loans import LoanBook
 from market.parameters import parameter_rows
 from market.suppliers import Suppliers
 from market.tenants import Tenants

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from experiments.build import build
-from experiments.scenario import DEFAULT_SCENARIO, Scenario, scenario_names
+from experiments.scenario import DEFAULT_SCENARIO, Scenario
+from experiments.scenario_files import scenario_names
 from tests.worlds import played
 
 WANTED = {

@@ -6,7 +6,8 @@ import pytest
 
 from experiments import scenario as module
 from experiments.events import EVENT_KINDS
-from experiments.scenario import Scenario, ScenarioError, scenario_names
+from experiments.scenario import Scenario, ScenarioError
+from experiments.scenario_files import scenario_names
 from market.parameters import parameter_rows
 from market.tables import TABLE_NAMES
 from tests.worlds import event_cells

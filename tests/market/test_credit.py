@@ -5,10 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from market.assets import AssetBook
 from market.covenants import Covenants, TenantWatch, in_breach, repayment_to_cure
+from market.credit import bankable_share, facility, loan_rate
+from market.finance import FinanceParameters
 from market.ledger import TOLERANCE, Account, Ledger, check
 from market.lenders import LossMemory
-from market.loans import AssetBook, FinanceParameters, LoanBook, bankable_share, facility, loan_rate
+from market.loans import LoanBook
 from market.units import WEEKS_PER_YEAR
 
 FINANCE = FinanceParameters()

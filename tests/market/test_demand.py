@@ -97,7 +97,7 @@ def test_only_the_prices_of_a_work_unit_count_not_whose_they_are():
 def test_price_of_work_is_per_unit_of_work_of_each_segment():
     model = opened()
     before = price_of_work_ln(model)
-    model.throughput = model.throughput * np.array([1.0, 2.0, 1.0, 1.0, 4.0])[:, None]
+    model.software.throughput = model.software.throughput * np.array([1.0, 2.0, 1.0, 1.0, 4.0])[:, None]
     assert price_of_work_ln(model) - before == pytest.approx(-np.log([1.0, 2.0, 1.0, 1.0, 4.0]))
 
 
@@ -205,7 +205,7 @@ def test_unready_tenants_learn_at_the_hazard_and_nobody_forgets():
 
 def test_learning_speeds_up_as_the_software_gap_closes():
     model = opened(6000, **{"choice.readiness_hazard": 0.02, "choice.readiness_gap_weight": 2.0})
-    model.lock_left[:] = 0.25
+    model.software.lock_left[:] = 0.25
     before = ~model.tenants.amd_ready
     pass_weeks(model, 1)
     learned = int((model.tenants.amd_ready & before).sum())
@@ -292,7 +292,7 @@ def test_the_forecast_is_expected_demand_of_the_tenants_given(market):
     utility = np.full((len(rows), lots), -np.inf)
     utility[pairs.position, pairs.lot] = systematic_utility(tenants, pairs, surroundings, choice, market.seed)
     size = (tenants.size_h100e * tenants.weight)[rows] * np.exp(market.world.demand.growth_ln(market.week))
-    work = np.tile(market.throughput, (1, lots // skus))[tenants.segment[rows]]
+    work = np.tile(market.software.throughput, (1, lots // skus))[tenants.segment[rows]]
     long = market.leases.keep(market.leases.term >= Term.FOUR_WEEKS)
     capacity = np.maximum(market.listed_gpus().ravel() - long.gpus_by_lot(lots), 0.0)
     outside = outside_utility(tenants, rows, choice)

@@ -109,7 +109,7 @@ def test_a_list_price_change_moves_sheet_quote_and_premium_by_the_factor_and_nob
     held = ~np.isnan(before.list_ln[row])
     for column in ("list_ln", "shadow_ln"):
         moved = getattr(after, column) - getattr(before, column)
-        expected = np.maximum(np.log(0.56), np.log(model.floor_usd) - getattr(before, column)[row])
+        expected = np.maximum(np.log(0.56), np.log(model.hardware.floor_usd) - getattr(before, column)[row])
         np.testing.assert_allclose(moved[row, held], expected[held], err_msg=column)
         others = np.delete(moved, row, axis=0)
         assert (np.nan_to_num(others) == 0.0).all()
@@ -149,7 +149,7 @@ def test_a_rule_that_prices_around_its_premium_does_not_undo_a_cut(rule: str) ->
 def test_no_list_price_falls_under_the_floor() -> None:
     model = at(4, few(cut={"kind": "list-price", "week": 4, "provider_class": "neocloud", "factor": 0.01}))
     listed = np.exp(model.suppliers.list_ln)
-    assert (np.isnan(listed) | (listed >= model.floor_usd * (1 - 1e-12))).all()
+    assert (np.isnan(listed) | (listed >= model.hardware.floor_usd * (1 - 1e-12))).all()
 
 
 def test_terms_follow_a_cut_in_the_week_it_comes() -> None:
@@ -176,7 +176,7 @@ def test_a_slip_moves_a_chip_and_its_successors_and_orders_on_their_way() -> Non
     )
     before, model = played(world, weeks=2), at(4, slips)
     index = model.tables.sku_index
-    slip = {name: model.launch_week[index[name]] - before.launch_week[index[name]] for name in index}
+    slip = {name: model.hardware.launch_week[index[name]] - before.hardware.launch_week[index[name]] for name in index}
     moved = {"MI355X": 20, "VR200": -10, "VR300": -10, "MI500": 7}  # a successor does not move its forerunner
     assert {name: weeks for name, weeks in slip.items() if weeks} == moved
     # Launch in week 26 instead of 6: what was due before waits for it, what was due later keeps its day.
@@ -192,7 +192,7 @@ def test_an_early_chip_brings_forward_orders_that_waited_for_it_but_not_their_le
     model.pipeline = [Delivery(0, sku, max(week, 20), 10.0, week) for week in ready]
     model.open_week()
     happen(model)
-    assert model.launch_week[sku] == 8
+    assert model.hardware.launch_week[sku] == 8
     assert [order.week for order in model.pipeline] == [8, 8, 15, 25]
 
 
@@ -202,7 +202,7 @@ def test_no_chip_launches_before_the_week_in_which_its_new_date_is_known(slip_we
     model = build(few(early=early), 0)
     model.week = 60
     happen(model)
-    assert model.launch_week[model.tables.sku_index["VR200"]] == 60
+    assert model.hardware.launch_week[model.tables.sku_index["VR200"]] == 60
 
 
 def test_a_chip_that_has_launched_slips_no_more() -> None:
@@ -357,8 +357,8 @@ def test_a_dearer_kilowatt_hour_raises_running_cost_by_its_part() -> None:
     p = before.world.costs
     kilowatts = np.array([sku.power_kw for sku in before.tables.skus])
     rise = kilowatts * p.power_usage_effectiveness * p.load_busy * (0.18 - p.electricity_usd_per_kwh)
-    np.testing.assert_allclose(after.running_usd - before.running_usd, rise)
-    assert (after.floor_usd > before.floor_usd).all()
+    np.testing.assert_allclose(after.hardware.running_usd - before.hardware.running_usd, rise)
+    assert (after.hardware.floor_usd > before.hardware.floor_usd).all()
 
 
 def test_rent_is_paid_at_the_new_list_price_in_the_week_of_a_cut() -> None:

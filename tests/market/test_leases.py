@@ -150,7 +150,7 @@ def test_tenants_remember_the_seller_of_their_first_lease_of_the_week(market):
     skus = len(market.tables.skus)
     tenants, first = np.unique(trades.tenant, return_index=True)
     assert np.array_equal(market.tenants.last_supplier[tenants], trades.lot[first] // skus)
-    amd = trades.tenant[market.sku_is_amd[trades.lot % skus]]
+    amd = trades.tenant[market.hardware.is_amd[trades.lot % skus]]
     assert market.tenants.amd_ready[amd].all()
 
 

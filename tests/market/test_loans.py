@@ -8,20 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from market.assets import AssetBook
+from market.credit import annuity_payment, level_payment, loan_rate, loan_to_value
+from market.finance import FinanceParameters
 from market.ledger import TOLERANCE, Account, Ledger, check, subsidiary_residuals
-from market.loans import (
-    AssetBook,
-    FinanceParameters,
-    LoanBook,
-    annuity_payment,
-    debt_to_capital,
-    level_payment,
-    loan_rate,
-    loan_to_value,
-    opening_book_share,
-    opening_debt,
-    opening_service,
-)
+from market.loans import LoanBook
+from market.opening_books import debt_to_capital, opening_book_share, opening_debt, opening_service
 from market.parameters import parameter_rows
 
 FINANCE = FinanceParameters()

@@ -59,7 +59,7 @@ def rooms_by_term(model: MarketModel) -> np.ndarray:
 
 def held_work(model: MarketModel) -> np.ndarray:
     leases, tenants = model.leases, model.tenants
-    work = leases.gpus * model.throughput[tenants.segment[leases.tenant], leases.lot % len(model.tables.skus)]
+    work = leases.gpus * model.software.throughput[tenants.segment[leases.tenant], leases.lot % len(model.tables.skus)]
     return np.bincount(leases.tenant, work, len(tenants)) / tenants.weight
 
 
@@ -148,7 +148,7 @@ def test_lots_are_drawn_in_proportion_to_room_and_throughput_amd_a_little_more(m
     tenant = int(np.flatnonzero((tenants.term == Term.ONE_YEAR) & (tenants.home < 0) & (tenants.segment == 1))[0])
     keep = tenants.wanted_h100e[tenant]
     tenants.wanted_h100e[tenant] = 1e-3  # fits into any one lot
-    bias = np.where(model.sku_is_amd[rooms.sku], 1.1, 1.0)
+    bias = np.where(model.hardware.is_amd[rooms.sku], 1.1, 1.0)
     keys = np.arange(6000, dtype=np.uint64)
     race = exponential(5, Purpose.OPENING_LEASE, 0, keys[:, None], rooms.key[None, :], 1)
     first = []
@@ -156,7 +156,7 @@ def test_lots_are_drawn_in_proportion_to_room_and_throughput_amd_a_little_more(m
         first.append(opening._place(model, rooms, tenant, draws / bias)[0][1])
         rooms.room[:] = start
     tenants.wanted_h100e[tenant] = keep
-    chance = start[:, Term.ONE_YEAR] * model.throughput[tenants.segment[tenant], rooms.sku] * bias
+    chance = start[:, Term.ONE_YEAR] * model.software.throughput[tenants.segment[tenant], rooms.sku] * bias
     chance /= chance.sum()
     counts = np.bincount(first, minlength=len(chance))
     assert (counts[chance == 0] == 0).all()
@@ -245,8 +245,10 @@ def test_posted_prices_stand_on_the_sheet_and_the_premium_explains_them(markets,
     found = 0
     for fleet in tables.fleets:
         row, sku = suppliers.names.index(fleet.seller), tables.sku_index[fleet.sku]
-        core = np.log(model.base_list_usd[sku]) + suppliers.premium_ln[row] + suppliers.sku_premium_ln[row, sku]
-        assert np.exp(suppliers.list_ln[row, sku]) >= model.floor_usd[sku] * (1 - 1e-12)
+        core = (
+            np.log(model.hardware.base_list_usd[sku]) + suppliers.premium_ln[row] + suppliers.sku_premium_ln[row, sku]
+        )
+        assert np.exp(suppliers.list_ln[row, sku]) >= model.hardware.floor_usd[sku] * (1 - 1e-12)
         if fleet.posted_on_demand_usd_per_gpu_hour and fleet.price_basis in ("posted", "posted later", "class level"):
             found += 1
             assert np.exp(suppliers.list_ln[row, sku]) == pytest.approx(fleet.posted_on_demand_usd_per_gpu_hour)
@@ -275,10 +277,10 @@ def test_sellers_hold_a_price_for_exactly_the_skus_in_their_fleet(markets):
 def test_amd_is_three_to_four_per_cent_of_the_units_in_use(markets):
     used = []
     for model in markets:
-        amd = model.sku_is_amd[model.leases.lot % len(model.tables.skus)]
+        amd = model.hardware.is_amd[model.leases.lot % len(model.tables.skus)]
         used.append(model.leases.gpus[amd].sum() / model.leases.gpus.sum())
         available = model.suppliers.available_gpus
-        assert 0.03 <= available[:, model.sku_is_amd].sum() / available.sum() <= 0.05
+        assert 0.03 <= available[:, model.hardware.is_amd].sum() / available.sum() <= 0.05
     assert 0.03 <= np.mean(used) <= 0.04
     assert 0.025 <= min(used) <= max(used) <= 0.045  # over seeds .034, sd .0024
 
@@ -302,7 +304,7 @@ def test_tenants_with_opening_leases_know_their_seller_and_their_stack(markets):
     model = markets[0]
     tenants, leases = model.tenants, model.leases
     assert (tenants.last_supplier[leases.tenant] >= 0).all()
-    assert tenants.amd_ready[leases.tenant[model.sku_is_amd[leases.lot % len(model.tables.skus)]]].all()
+    assert tenants.amd_ready[leases.tenant[model.hardware.is_amd[leases.lot % len(model.tables.skus)]]].all()
 
 
 def test_tightness_opens_at_its_parameter(markets):

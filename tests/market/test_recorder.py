@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from market.loans import FinanceParameters, loan_rate
+from market.credit import loan_rate
+from market.finance import FinanceParameters
 from tests.worlds import few_sellers, tables_of
 
 

@@ -129,7 +129,7 @@ def reference_requests(model: MarketModel) -> list[tuple[int, Request]]:
     """Rows in order of service with all that the clearing needs, one tenant at a time."""
     tenants, world, skus = model.tenants, model.world, len(model.tables.skus)
     market = trade.choice_market(model)
-    sku_keys = [int(key) for key in model.sku_keys]
+    sku_keys = [int(key) for key in model.hardware.keys]
     rows, need = trade._requests(model, tuple(trade.Term))
     desk_holdings = trade._desk_holdings(model)
     requests = []
@@ -153,7 +153,7 @@ def reference_requests(model: MarketModel) -> list[tuple[int, Request]]:
             quota.append(
                 max(model.desk_offer.quota_gpus - float(desk_holdings[row]), 0.0) * weight if at_cloud else math.inf
             )
-        work = tuple(float(model.throughput[who.segment, lot % skus]) for lot in lots)
+        work = tuple(float(model.software.throughput[who.segment, lot % skus]) for lot in lots)
         wanted = float(tenants.wanted_h100e[row]) * weight
         requests.append((row, Request(need_h100e * weight, wanted, tuple(lots), work, tuple(quota))))
     return requests
@@ -168,7 +168,7 @@ def test_a_real_week_equals_the_reference_in_rankings_and_outcome(open_week: Mar
     pairs = candidate_pairs(model.tenants, rows, market, choice)
     utility = systematic_utility(model.tenants, pairs, market, choice, model.seed)
     shocks = weekly_shocks(
-        model.tenants, rows, pairs, market, model.seed, model.week, model.sku_keys, choice.vendor_correlation
+        model.tenants, rows, pairs, market, model.seed, model.week, model.hardware.keys, choice.vendor_correlation
     )
     tried = model.world.clearing.offers_tried_maximum
     outside = outside_utility(model.tenants, rows, choice)
@@ -212,7 +212,7 @@ def test_utilities_of_a_real_week_equal_the_reference_to_the_last_bit(open_week:
     rows = np.union1d(np.arange(0, len(model.tenants), 23), np.flatnonzero(model.tenants.pool_user))
     pairs = candidate_pairs(model.tenants, rows, market, choice)
     utility = systematic_utility(model.tenants, pairs, market, choice, model.seed)
-    sku_keys = [int(key) for key in model.sku_keys]
+    sku_keys = [int(key) for key in model.hardware.keys]
     expected, lots = [], []
     for row in rows.tolist():
         who = reference.buyer(model.tenants, row)

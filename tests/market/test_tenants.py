@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from market.demand import DemandParameters
 from market.randomness import agent_keys
 from market.rows import SegmentRow
 from market.tables import load_tables
-from market.tenants import DemandParameters, TenantParameters, Tenants, build_tenants, segment_rows, work_size
+from market.tenants import TenantParameters, Tenants, build_tenants, segment_rows, work_size
 from market.units import TERM_NAMES, Term
 
 SEGMENTS = load_tables().segments

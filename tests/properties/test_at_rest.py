@@ -93,7 +93,7 @@ class _Rest:
 
     def miss(self, row: int, target: float) -> float:
         """Fleet-weighted tightness less target over the lots that are not on their floor, last year."""
-        floor_ln = np.log(self.model.floor_usd)
+        floor_ln = np.log(self.model.hardware.floor_usd)
         free = self.held[row] & (self.list_ln[-26:, row].mean(axis=0) > floor_ln + 0.01)
         weight = np.where(free, self.model.suppliers.available_gpus[row], 0.0)
         mean = self.tightness[:, row].mean(axis=0)
@@ -128,7 +128,7 @@ def _assert_lots_balance(rest: _Rest, least_gpus: float, within: float) -> None:
     """Large neocloud lots rest where the push of tightness and the pull of rivals cancel, or on their floor."""
     p, s = PricingParameters(), rest.model.suppliers
     large = rest.held & (s.provider_class == NEOCLOUD)[:, None] & (s.available_gpus >= least_gpus)
-    free = large & (rest.list_ln.mean(axis=0) > np.log(rest.model.floor_usd) + 0.01)
+    free = large & (rest.list_ln.mean(axis=0) > np.log(rest.model.hardware.floor_usd) + 0.01)
     moved = p.rival_pull / p.adjust_per_week * rest.rival_gap_ln.mean(axis=0)[free]
     miss = rest.tightness.mean(axis=0)[free] + moved - p.target_utilisation
     assert free.any()

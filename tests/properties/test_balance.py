@@ -121,8 +121,8 @@ def _prices_in_corridor(model: MarketModel) -> None:
     price = model.book.price_usd[model.suppliers.third_party]
     assert np.isfinite(price[~np.isnan(price)]).all()
     with np.errstate(invalid="ignore"):
-        assert not (price < SPOT_FLOOR * model.running_usd[:, None] * (1.0 - 1e-12)).any(), model.week
-        assert not (price > MOST_OVER_FULL_COST * model.full_cost_usd[:, None]).any(), model.week
+        assert not (price < SPOT_FLOOR * model.hardware.running_usd[:, None] * (1.0 - 1e-12)).any(), model.week
+        assert not (price > MOST_OVER_FULL_COST * model.hardware.full_cost_usd[:, None]).any(), model.week
 
 
 def _plays_soundly(world: SmallWorld, *, corridor: bool = True) -> None:

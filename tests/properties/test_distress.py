@@ -13,8 +13,10 @@ from experiments.build import build
 from market.covers import Covers
 from market.failure import owners_value_usd, second_hand_value_usd
 from market.ledger import TOLERANCE, Account, Ledger, check
+from market.lenders import loan_offer
 from market.liquidation import repossess
 from market.model import MarketModel
+from market.ownbooks import SellersFinance
 from market.suppliers import NEOCLOUD
 from market.units import HOURS_PER_WEEK
 from tests.worlds import RunTables, assert_same_tables, by_week, few_sellers, played, table_file
@@ -128,7 +130,7 @@ def test_the_dead_hold_no_cash_owe_nothing_and_pay_no_tax() -> None:
 @pytest.mark.parametrize("quotes_ln", [-3.0, 1.5], ids=["quotes far under the median", "quotes far over it"])
 def test_a_fleet_is_worth_to_its_owners_what_it_earns_or_fetches_whichever_is_more(quotes_ln: float) -> None:
     model = played(few_sellers({}), weeks=2)
-    s, p = model.suppliers, model.world.finance
+    s, p, hardware = model.suppliers, model.world.finance, model.hardware
     row = int(np.flatnonzero((s.provider_class == NEOCLOUD) & s.alive)[0])
     s.shadow_ln[row] += quotes_ln
     fetched = second_hand_value_usd(model, model.age_weeks)[row]
@@ -136,8 +138,8 @@ def test_a_fleet_is_worth_to_its_owners_what_it_earns_or_fetches_whichever_is_mo
     for sku in np.flatnonzero(s.installed_gpus[row]).tolist():
         life = p.resale_life_years - max(model.age_weeks[row, sku] / 52.0 - 0.5, 0.0) / 2.0
         life = min(max(life, 1.0), p.resale_life_years)
-        margin = p.resale_quote_factor * p.resale_use * math.exp(s.shadow_ln[row, sku]) - model.running_usd[sku]
-        r, capital = p.resale_discount_per_year, model.capex_usd[sku]
+        margin = p.resale_quote_factor * p.resale_use * math.exp(s.shadow_ln[row, sku]) - hardware.running_usd[sku]
+        r, capital = p.resale_discount_per_year, hardware.capex_usd[sku]
         earned = margin * 8760.0 * (1.0 - math.exp(-r * life)) / r
         earned = min(max(earned, p.resale_minimum * capital), p.resale_maximum * capital)
         worth += s.installed_gpus[row, sku] * max(earned, fetched[sku])
@@ -254,11 +256,17 @@ def test_partners_pay_for_a_guarantee_with_a_share_of_their_rent() -> None:
     np.testing.assert_allclose(books["fee_usd"][paying], 0.1 * (books["rent_usd"] + books["pool_usd"])[paying])
 
 
+def _rate_offered(model: MarketModel, row: int) -> float:
+    """Rate that lenders offer a seller on a million dollars of GPUs."""
+    _, offer = loan_offer(model, row, SellersFinance(model).of(row), 1e6)
+    return offer.annual_rate
+
+
 def test_a_guarantee_makes_a_partners_loan_cheaper_as_far_as_its_cap_goes() -> None:
     def rate(changes: Mapping[str, Any]) -> float:
         model = played(few_sellers({"leaseback.share": 0.0, **changes}), weeks=1)
         row = next(row for row, _ in model.sellers if model.vendors[0].guarantees(row))
-        return model.accounts.loan_offer(model, row, 1e6, owed_usd=0.0).annual_rate
+        return _rate_offered(model, row)
 
     none, half = rate({}), rate({"backstop.guarantee_share": 0.5})
     spent = rate({"backstop.guarantee_share": 0.5, "backstop.cap_usd": 0.0})
@@ -325,9 +333,9 @@ def test_losses_make_later_loans_dearer() -> None:
     model.step()
     assert model.accounts.losses.rate_per_year > 0.0
     row = next(row for row, _ in model.sellers if model.suppliers.alive[row] and model.suppliers.borrows[row])
-    after = model.accounts.loan_offer(model, row, 1e6, owed_usd=0.0).annual_rate
+    after = _rate_offered(model, row)
     model.accounts.losses = type(model.accounts.losses)(52)
-    assert after > model.accounts.loan_offer(model, row, 1e6, owed_usd=0.0).annual_rate
+    assert after > _rate_offered(model, row)
 
 
 def test_opening_loan_to_value_is_debt_over_what_the_own_fleet_would_fetch() -> None:

@@ -12,6 +12,7 @@ from experiments.build import build
 from experiments.scenario import Scenario
 from market.model import MarketModel
 from market.randomness import Purpose, agent_key, agent_keys, pair_key, tenant_keys
+from market.trade import pricing_luck
 from tests.worlds import (
     ARMS,
     FEW_SELLERS,
@@ -178,9 +179,10 @@ def test_a_further_seller_changes_no_trait_of_a_tenant_and_no_luck_of_a_seller(n
     for name in TRAITS:
         np.testing.assert_array_equal(getattr(one.tenants, name), getattr(other.tenants, name), err_msg=name)
     rows = [other.suppliers.names.index(name) for name in one.suppliers.names]
-    luck, luck_of_others = one.pricing_luck(), other.pricing_luck()
-    np.testing.assert_array_equal(luck.noise, luck_of_others.noise[rows])
-    np.testing.assert_array_equal(luck.revision, luck_of_others.revision[rows])
+    luck, luck_of_others = pricing_luck(one), pricing_luck(other)
+    for mine, row in zip(luck, rows, strict=True):
+        np.testing.assert_array_equal(mine.noise, luck_of_others[row].noise)
+        assert mine.revision == luck_of_others[row].revision
     np.testing.assert_array_equal(one.suppliers.sku_premium_ln, other.suppliers.sku_premium_ln[rows])
     assert one.demand.common_ln == other.demand.common_ln
 

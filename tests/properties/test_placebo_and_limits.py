@@ -332,7 +332,7 @@ def test_a_backstop_pays_no_more_than_its_cap_in_a_market(cap_usd: float) -> Non
 
 def _maturity(changes: Mapping[str, Any], weeks: int = 6) -> tuple[MarketModel, Floats]:
     model = played(few_sellers(changes), seed=7, weeks=weeks)
-    return model, np.asarray(model.maturity[1])
+    return model, np.asarray(model.software.maturity[1])
 
 
 def test_use_raises_maturity() -> None:
@@ -346,8 +346,8 @@ def test_spending_multiplies_the_speed_of_maturity_and_is_paid_for(spending: flo
     changes = {"software.programme_spending": spending, "software.use_raises_maturity": False}
     model, m = _maturity(changes, weeks=6)
     p = model.world.software
-    gap = (model.maturity_ceiling - model.opening_maturity[1]) * (1.0 - p.maturity_speed * spending) ** 6
-    np.testing.assert_allclose(model.maturity_ceiling - m, gap, rtol=1e-12)
+    gap = (model.software.ceiling - model.software.opening_maturity[1]) * (1.0 - p.maturity_speed * spending) ** 6
+    np.testing.assert_allclose(model.software.ceiling - m, gap, rtol=1e-12)
     books = model.recorder.tables()["book_week"]
     amd = (books["agent"] == "AMD") & (books["week"] > 0)
     np.testing.assert_allclose(books["programme_usd"][amd], p.programme_usd_per_week * spending)
@@ -357,19 +357,19 @@ def test_maturity_rises_to_its_ceiling_and_not_above_it() -> None:
     model, m = _maturity({"software.maturity_speed": 0.3}, weeks=16)
     path = model.recorder.tables()["segment_week"]["amd_maturity"].reshape(17, -1)
     assert (np.diff(path, axis=0) >= 0.0).all()
-    assert (m <= model.maturity_ceiling * (1.0 + 1e-12)).all()
-    np.testing.assert_allclose(m, model.maturity_ceiling, rtol=0.02)
+    assert (m <= model.software.ceiling * (1.0 + 1e-12)).all()
+    np.testing.assert_allclose(m, model.software.ceiling, rtol=0.02)
 
 
 def test_the_fastest_programme_does_not_overshoot_the_ceiling() -> None:
     model, m = _maturity({"software.maturity_speed": 0.5, "software.programme_spending": 4.0}, weeks=3)
-    assert (m <= model.maturity_ceiling * (1.0 + 1e-12)).all()
+    assert (m <= model.software.ceiling * (1.0 + 1e-12)).all()
 
 
 def test_maturity_switched_off_is_constant() -> None:
     model, m = _maturity({"software.maturity_moves": False})
-    np.testing.assert_array_equal(m, model.opening_maturity[1])
-    np.testing.assert_array_equal(model.throughput, model.base_throughput)
+    np.testing.assert_array_equal(m, model.software.opening_maturity[1])
+    np.testing.assert_array_equal(model.software.throughput, model.software.base_throughput)
 
 
 # ------------------------------------------------------------------------------------------------ links of the loop

@@ -40,7 +40,7 @@ def learners() -> TextbookMarket:
 
 def grid(market: TextbookMarket) -> Floats:
     """Prices on sale, USD: even steps in ln from 1.2 × running cost to 0.9 × full cost."""
-    return np.geomspace(1.2 * COST, 0.9 * float(market.model.full_cost_usd[0]), STEPS)
+    return np.geomspace(1.2 * COST, 0.9 * float(market.model.hardware.full_cost_usd[0]), STEPS)
 
 
 def drawn_profit(market: TextbookMarket, prices: Floats, weeks: int) -> Floats:

@@ -26,15 +26,18 @@ from market.arrays import Floats, Ints
 from market.choice import ChoiceParameters
 from market.clearing.posted import ClearingParameters
 from market.costs import CostParameters
+from market.demand import DemandParameters
+from market.finance import FinanceParameters
 from market.forecast import DemandForecast
-from market.loans import FinanceParameters
-from market.model import MarketModel, Population, PricingState, World
-from market.outlook import CapacityParameters, RoadmapParameters
+from market.hardware import RoadmapParameters
+from market.model import MarketModel
+from market.outlook import CapacityParameters
 from market.suppliers import SupplierSpec
 from market.tables import Tables, load_tables
-from market.tenants import DemandParameters, TenantParameters
+from market.tenants import TenantParameters
 from market.throughput import SoftwareParameters
 from market.units import HOURS_PER_MONTH, TERM_NAMES, Term
+from market.world import Population, PricingState, World
 
 POTENTIAL_GPUS = 1000.0
 ROOMY = 1.25  # capacity of an offer without limit: it could serve everybody

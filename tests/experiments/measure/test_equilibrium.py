@@ -148,4 +148,4 @@ def test_the_game_of_a_market_is_what_its_forecast_says() -> None:
         trial[lots[mine] % skus] = price[mine]
         moved = np.where(mine, price, demand.price_usd)
         assert told(row, trial)[lots[mine] % skus] == pytest.approx(demand(moved)[mine])
-    assert offers.cost_usd == pytest.approx(model.running_usd[lots % skus])
+    assert offers.cost_usd == pytest.approx(model.hardware.running_usd[lots % skus])

@@ -11,8 +11,8 @@ from experiments.engine.runner import DERIVED, framed
 from experiments.measure.outcomes import outcomes
 from experiments.measure.weekly import TREND_UNITS, derived, flow_total
 from experiments.scenario import Scenario
+from market.bookrecords import ledger_kinds
 from market.model import MarketModel
-from market.recorder import ledger_kinds
 
 WEEKS = 12
 KEYS = ["metric", "sku", "provider_class"]

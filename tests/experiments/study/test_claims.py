@@ -11,12 +11,13 @@ from typing import Any, get_args
 
 import pytest
 
+from experiments.claims_effects import DESIGN, design_digest, kept_effects
 from experiments.design import Design
 from experiments.engine.errors import ScenarioError
 from experiments.scenario import Scenario
-from experiments.study import claims, effects
+from experiments.study import claims
 from experiments.study.claims import CLAIMS, SIMULATED, judge
-from experiments.study.effects import EFFECTS_FILE, Effect, Effects, design_digest, kept_effects, load_effects
+from experiments.study.effects import EFFECTS_FILE, Effect, Effects, load_effects
 from experiments.study.evidence import Check, Claim, Evidence, FactRow, Verdict, gather, load_facts, verdict_of
 
 SCENARIO = Scenario.load()
@@ -248,7 +249,7 @@ def kept() -> Effects:
 
 
 def test_the_kept_effects_are_those_of_the_design_as_it_stands() -> None:
-    design = Design.load(effects.DESIGN)
+    design = Design.load(DESIGN)
     assert kept().design == design_digest(design), (
         f"{EFFECTS_FILE.name} was made by another design: run neocloud experiment claims, "
         "then python docs/generate.py out/claims"
@@ -261,7 +262,7 @@ def test_the_kept_effects_are_those_of_the_design_as_it_stands() -> None:
 
 
 def test_another_design_has_another_digest() -> None:
-    design = Design.load(effects.DESIGN)
+    design = Design.load(DESIGN)
     assert design_digest(design.model_copy(update={"seeds": 8})) != design_digest(design)
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from experiments.study.calculator import OwnersCost, Rent
 from experiments.study.credit import LoanPath, loan_path
-from market.loans import FinanceParameters, level_payment, loan_rate, loan_to_value
+from market.credit import level_payment, loan_rate, loan_to_value
+from market.finance import FinanceParameters
 
 FINANCE = FinanceParameters()
 

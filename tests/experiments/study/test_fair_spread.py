@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.engine.errors import ScenarioError
+from experiments.scenario import Scenario
 from experiments.study.fair_spread import (
     Deal,
     closed_form_spread,
@@ -67,10 +68,10 @@ def test_watching_more_often_fails_more():
 
 
 def test_a_deal_takes_its_cost_from_the_tables_and_an_unknown_gpu_is_refused():
-    deal = deal_of("baseline-2025", ["finance.base_rate=0.05"], sku="MI300X", cover="floor", **OPTIONS)
+    deal = deal_of(Scenario.load().set("finance.base_rate", 0.05), sku="MI300X", cover="floor", **OPTIONS)
     assert (deal.capital_usd, deal.lease_usd, deal.risk_free_per_year) == (31_100, 1.3, 0.05)
     with pytest.raises(ScenarioError, match="nearest: MI300X"):
-        deal_of("baseline-2025", [], sku="MI300", cover="floor", **OPTIONS)
+        deal_of(Scenario.load(), sku="MI300", cover="floor", **OPTIONS)
 
 
 def test_the_table_has_a_row_for_each_share_and_cap():
