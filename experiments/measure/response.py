@@ -9,8 +9,7 @@ import numpy as np
 import polars as pl
 
 from experiments.engine.errors import ScenarioError, nearest
-from experiments.measure.records import Floats
-from experiments.measure.screening import elementary_effects, trajectories
+from experiments.measure.screening import elementary_effects, scaled, trajectories
 from experiments.measure.stats import DIMENSIONS, Frame, display_name, t_interval, t_quantile
 
 __all__ = [
@@ -184,7 +183,7 @@ def main_effects(found: pl.DataFrame, runs: pl.DataFrame, keys: Sequence[str], l
         level: of the intervals.
     """
     table = response(found, runs, keys, level).drop_nulls("mean")
-    design = np.column_stack([np.ones(table.height), _scaled(table, keys)])
+    design = np.column_stack([np.ones(table.height), scaled(table, keys)])
     free = table.height - design.shape[1]
     if free < 1 or np.linalg.matrix_rank(design) < design.shape[1]:
         return []
@@ -212,9 +211,3 @@ def screening(found: pl.DataFrame, runs: pl.DataFrame, keys: Sequence[str], leve
     means = found.group_by("arm").agg(pl.col("value").mean().alias("mean"))
     arms = runs.unique("arm", keep="first", maintain_order=True).select("arm", *keys)
     return elementary_effects(arms.join(means, on="arm", how="left", maintain_order="left"), keys, level)
-
-
-def _scaled(table: pl.DataFrame, keys: Sequence[str]) -> Floats:
-    """Levers from 0 (lowest) to 1 (highest), ``(arms, levers)``."""
-    columns = [table[key].cast(pl.Float64).to_numpy() for key in keys]
-    return np.column_stack([(column - column.min()) / np.ptp(column) for column in columns])

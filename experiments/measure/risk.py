@@ -61,10 +61,11 @@ def risk(outcomes: Frame, runs: pl.DataFrame, provider_class: str, level: float 
         provider_class: class of sellers whose failures are counted.
         level: of the intervals.
     """
-    whole = outcomes.lazy().filter(pl.col("window_first") == 1, pl.col("metric").is_in(_METRICS))
-    last = whole.select(pl.col("window_last").max()).collect(engine="streaming").item()
+    whole = outcomes.lazy().filter(pl.col("window_first") == 1)
+    last = whole.select(pl.col("window_last").max()).collect(engine="streaming")["window_last"]
+    mine = whole.filter(pl.col("window_last").is_in(last.implode()), pl.col("metric").is_in(_METRICS))
     columns = ("run", "metric", "vendor", "provider_class", "value")
-    found = whole.filter(pl.col("window_last") == last).select(columns).collect(engine="streaming")
+    found = mine.select(columns).collect(engine="streaming")
     finished = runs.filter(pl.col("status") == "ok").select("id", "arm")
     measured = finished.join(found, left_on="id", right_on="run", how="inner", maintain_order="left_right")
     rows = [

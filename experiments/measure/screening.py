@@ -7,7 +7,7 @@ how much a lever matters; their spread says that its effect bends or depends on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -17,7 +17,7 @@ import polars as pl
 from experiments.engine.errors import ScenarioError
 from experiments.measure.records import Floats
 
-__all__ = ["LEVELS", "SCREENING_SCHEMA", "elementary_effects", "salib", "trajectories"]
+__all__ = ["LEVELS", "SCREENING_SCHEMA", "elementary_effects", "salib", "scaled", "trajectories"]
 
 LEVELS = 4
 """Of the grid on which trajectories run."""
@@ -79,26 +79,32 @@ def elementary_effects(means: pl.DataFrame, keys: Sequence[str], level: float = 
         ScenarioError: SALib is not installed.
     """
     size = len(keys) + 1
-    values = np.column_stack([means[key].cast(pl.Float64).to_numpy() for key in keys])
     outcome = means["mean"].cast(pl.Float64).fill_null(np.nan).to_numpy()
     whole = np.isfinite(outcome).reshape(-1, size).all(axis=1)
     if whole.sum() < _FEWEST:
         return pl.DataFrame(schema=SCREENING_SCHEMA)
     used = np.repeat(whole, size)
-    ends, scaled = (values.min(axis=0), values.max(axis=0)), _scaled(values)[used]
-    problem = {"num_vars": len(keys), "names": list(keys), "bounds": [[0.0, 1.0]] * len(keys)}
-    options = {"num_resamples": _RESAMPLES, "conf_level": level, "num_levels": LEVELS, "seed": 0}
-    found = salib("SALib.analyze.morris").analyze(problem, scaled, outcome[used], **options)
-    factor = _STEP / np.abs(np.diff(scaled.reshape(-1, size, len(keys)), axis=1)).sum(axis=1).mean(axis=0)
-    size_of, half, mean, spread = (
-        np.asarray(found[name], float) * factor for name in ("mu_star", "mu_star_conf", "mu", "sigma")
-    )
-    columns = (list(keys), *ends, size_of, size_of - half, size_of + half, mean, spread, [int(whole.sum())] * len(keys))
+    size_of, half, mean, spread = _over_ranges(scaled(means, keys)[used], outcome[used], level)
+    ends = [[means[key].cast(pl.Float64).min() for key in keys], [means[key].cast(pl.Float64).max() for key in keys]]
+    columns = [list(keys), *ends, size_of, size_of - half, size_of + half, mean, spread, [int(whole.sum())] * len(keys)]
     table = pl.DataFrame(dict(zip(SCREENING_SCHEMA, columns, strict=True)), schema=SCREENING_SCHEMA)
     return table.sort("mean_size", descending=True, maintain_order=True)
 
 
-def _scaled(values: Floats) -> Floats:
+def _over_ranges(shares: Floats, outcome: Floats, level: float) -> Iterator[Floats]:
+    """Mean size, half its interval, mean and spread of the effects, ``(levers,)`` each, over the whole ranges."""
+    levers = shares.shape[1]
+    names = [f"lever {index}" for index in range(levers)]
+    problem = {"num_vars": levers, "names": names, "bounds": [[0.0, 1.0]] * levers}
+    options = {"num_resamples": _RESAMPLES, "conf_level": level, "num_levels": LEVELS, "seed": 0}
+    found = salib("SALib.analyze.morris").analyze(problem, shares, outcome, **options)
+    # SALib divides every move by two thirds of a range; levers of few values move further, or less far.
+    moves = np.abs(np.diff(shares.reshape(-1, levers + 1, levers), axis=1)).sum(axis=1)
+    factor = _STEP / moves.mean(axis=0)
+    return (np.asarray(found[name], float) * factor for name in ("mu_star", "mu_star_conf", "mu", "sigma"))
+
+
+def scaled(table: pl.DataFrame, keys: Sequence[str]) -> Floats:
     """Levers from 0 (lowest) to 1 (highest), ``(arms, levers)``."""
-    low = values.min(axis=0)
-    return np.asarray((values - low) / (values.max(axis=0) - low))
+    columns = [table[key].cast(pl.Float64).to_numpy() for key in keys]
+    return np.column_stack([(column - column.min()) / np.ptp(column) for column in columns])
