@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from experiments import cli, sweep
+from experiments import sweep
 from experiments.engine import runner
 from experiments.show import response
 from experiments.until import precise
@@ -16,17 +16,6 @@ from tests.experiments import scripted
 
 CAP = "developer_cloud.cap_gpus"
 QUICK = ["--seeds", "3", "--weeks", "2", "--workers", "1", "--set", "tenants.rows=60"]
-
-
-@pytest.fixture
-def neocloud(fake_market, no_figures, in_folder, capsys):
-    """Runs a command line; returns exit code, standard output and standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
 
 
 def test_a_sweep_prints_an_arm_a_row_and_counts_its_comparisons(neocloud):
