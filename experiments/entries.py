@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, get_args
 
 from pydantic.fields import FieldInfo
 
-__all__ = ["Cell", "Entry", "bounds", "cell_from_text"]
+__all__ = ["Cell", "Entry", "bounds"]
 
 Cell = float | int | bool | str
 """A value that TOML can hold in one cell."""
@@ -38,15 +38,3 @@ def bounds(field: FieldInfo) -> str:
 def _choices(field: FieldInfo) -> list[str]:
     """Words that a field allows, without the blank; none where it is no list of words."""
     return [str(choice) for choice in get_args(field.annotation) if choice != ""]
-
-
-def cell_from_text(text: str) -> Cell:
-    """The value of a cell written as text: a switch or a number where it reads as one."""
-    if text in ("true", "false"):
-        return text == "true"
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

@@ -14,8 +14,9 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from experiments.engine.errors import ScenarioError, nearest
-from experiments.entries import Cell, Entry, bounds, cell_from_text
+from experiments.entries import Cell, Entry, bounds
 from market.events import Event, ListPriceChange, PolicyChange, TenantsLeave
+from market.parameters import cell_from_text
 from market.tables import Tables
 
 __all__ = ["EVENT_KINDS", "LIVE_KEYS", "check_names", "event_cells", "event_from_text", "read_events", "typed_policy"]

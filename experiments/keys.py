@@ -9,8 +9,9 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from experiments.engine.errors import ImpossibleError, ScenarioError, nearest
-from experiments.entries import Entry, bounds, cell_from_text
+from experiments.entries import Entry, bounds
 from experiments.events import event_from_text
+from market.parameters import cell_from_text
 
 __all__ = ["Keys"]
 

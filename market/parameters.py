@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["ParameterRow", "Parameters", "parameter", "parameter_rows"]
+__all__ = ["ParameterRow", "Parameters", "cell_from_text", "parameter", "parameter_rows"]
 
 
 class Parameters(BaseModel):
@@ -57,8 +57,8 @@ def parameter_rows() -> dict[str, ParameterRow]:
     return table
 
 
-def _typed(text: str) -> bool | int | float | str:
-    """The value of a cell: true/false, an integer, a decimal number, or a word."""
+def cell_from_text(text: str) -> bool | int | float | str:
+    """The value of a cell written as text: a switch or a number where it reads as one, else the text."""
     if text in ("true", "false"):
         return text == "true"
     for kind in (int, float):
@@ -77,7 +77,7 @@ def parameter(key: str) -> Any:
     """
     row = parameter_rows()[key]
     return Field(
-        default=_typed(row.value),
+        default=cell_from_text(row.value),
         ge=float(row.minimum) if row.minimum else None,
         le=float(row.maximum) if row.maximum else None,
         description=row.note,
@@ -86,6 +86,6 @@ def parameter(key: str) -> Any:
             "kind": row.kind,
             "source": row.source,
             "confidence": row.confidence,
-            "sweep": [_typed(row.sweep_low), _typed(row.sweep_high)] if row.sweep_low else None,
+            "sweep": [cell_from_text(row.sweep_low), cell_from_text(row.sweep_high)] if row.sweep_low else None,
         },
     )

@@ -5,28 +5,17 @@ Heavy modules are imported inside commands.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from experiments.commands.options import format_option, loaded, set_option
+from experiments.commands.options import format_option, loaded, print_in, set_option
 
 if TYPE_CHECKING:
     import polars as pl
 
 __all__ = ["credit_commands"]
-
-
-def _printed(found: pl.DataFrame, form: str, show: Callable[[pl.DataFrame], None]) -> None:
-    """Rows as JSON or CSV, or the table for people."""
-    if form == "json":
-        click.echo(json.dumps(found.to_dicts(), indent=1, allow_nan=False))
-    elif form == "csv":
-        click.echo(found.write_csv(), nl=False)
-    else:
-        show(found)
 
 
 @click.command("books")
@@ -49,7 +38,8 @@ def _books(reference: str, form: str, parts: Sequence[str], **options: Any) -> N
     from experiments.books import PARTS, books
     from experiments.show.books import show_books
 
-    _printed(books(reference, parts=parts or PARTS, **options), form, show_books)
+    found = books(reference, parts=parts or PARTS, **options)
+    print_in(form, found.to_dicts, found.write_csv, lambda: show_books(found))
 
 
 @click.command("fair-spread")
@@ -83,7 +73,8 @@ def _fair_spread(scenario: str, assignments: Sequence[str], form: str, **options
     shares, caps = options.pop("shares") or (0.0, 0.3, 0.6), options.pop("caps")
     paths, seed = options.pop("paths"), options.pop("seed")
     deal = deal_of(loaded(scenario, assignments), **options)
-    _printed(tabled(deal, shares, caps, paths, seed), form, lambda rows: show_rows(_in_words(rows), form))
+    found = tabled(deal, shares, caps, paths, seed)
+    print_in(form, found.to_dicts, found.write_csv, lambda: show_rows(_in_words(found), form))
 
 
 def _in_words(found: pl.DataFrame) -> list[dict[str, str]]:

@@ -1,8 +1,9 @@
-"""What commands share: options, a group that suggests names, the scenario that a command line means."""
+"""What commands share: options, a group that suggests names, the scenario that is meant, forms of output."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import click
 if TYPE_CHECKING:
     from experiments.scenario import Scenario
 
-__all__ = ["Suggesting", "format_option", "loaded", "print_rows", "set_option"]
+__all__ = ["Suggesting", "format_option", "loaded", "print_in", "print_rows", "set_option"]
 
 format_option = click.option(
     "--format", "form", type=click.Choice(["table", "json", "csv"]), default="table", help="Form of the output."
@@ -44,11 +45,19 @@ def loaded(scenario: str, assignments: Sequence[str]) -> Scenario:
     return Scenario.load(scenario).with_text(assignments)
 
 
+def print_in(form: str, plain: Callable[[], Any], csv: Callable[[], str], show: Callable[[], None]) -> None:
+    """Print a result as JSON from plain values, as CSV, or as a table for people."""
+    if form == "json":
+        click.echo(json.dumps(plain(), indent=1, allow_nan=False))
+    elif form == "csv":
+        click.echo(csv(), nl=False)
+    else:
+        show()
+
+
 def print_rows(rows: Sequence[Mapping[str, Any]], form: str) -> None:
     """Print equal rows as a table, as JSON or as CSV."""
     if form == "json":
-        import json
-
         click.echo(json.dumps(rows, indent=1))
     else:
         from experiments.show.screen import show_rows

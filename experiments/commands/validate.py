@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from experiments.commands.options import print_in
 
 if TYPE_CHECKING:
     from experiments.validation import Scores
@@ -40,11 +41,6 @@ def validate_command(common: Callable[[Any], Any], carried_out: Callable[..., in
 
 
 def _print(scores: Scores, form: str) -> None:
-    if form == "json":
-        click.echo(json.dumps(scores.as_dict(), indent=1, allow_nan=False))
-    elif form == "csv":
-        click.echo(scores.as_csv(), nl=False)
-    else:
-        from experiments.show.scores import show
+    from experiments.show.scores import show
 
-        show(scores)
+    print_in(form, scores.as_dict, scores.as_csv, lambda: show(scores))

@@ -305,7 +305,7 @@ def deal_of(
     tables = scenario.check()
     if sku not in tables.sku_index:
         raise ScenarioError(f"--sku {sku!r}: no such GPU{nearest(sku, tables.sku_index)}")
-    gpu, finance = tables.skus[tables.sku_index[sku]], scenario.finance
+    gpu, finance, lease = tables.skus[tables.sku_index[sku]], scenario.finance, scenario.leaseback
     return Deal(
         capital_usd=gpu.capex_usd,
         loan_to_value=ltv,
@@ -318,9 +318,7 @@ def deal_of(
         use=utilisation,
         running_usd=float(running_usd_per_gpu_hour([gpu], scenario.costs, scenario.costs.load_busy)[0]),
         cover=cover,
-        lease_usd=scenario.leaseback.lease_rate_usd_per_gpu_hour
-        * gpu.capex_usd
-        / scenario.leaseback.reference_capital_usd,
+        lease_usd=lease.lease_rate_usd_per_gpu_hour * gpu.capex_usd / lease.reference_capital_usd,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from experiments import api
+from experiments import api, cli
 from experiments.engine import runner
 from experiments.engine.runner import DERIVED, TABLES
 from experiments.measure import outcomes as measured
@@ -113,3 +113,14 @@ def small_plan_of(*, seeds: int = 2, **changes: object) -> api.Plan:
     return api.make_plan(
         "small", base, arms, seeds=seeds, contrasts=[api.Contrast("effect", "with", "without")], question="Which?"
     )
+
+
+@pytest.fixture
+def neocloud(fake_market, no_figures, in_folder, capsys):
+    """Runs a command line; returns exit code, standard output and standard error."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = cli.main(arguments)
+        return (code, *capsys.readouterr())
+
+    return call

@@ -17,17 +17,6 @@ ROOT = Path(__file__).parents[2]
 QUICK = ["--seeds", "2", "--weeks", "2", "--workers", "1"]
 
 
-@pytest.fixture
-def neocloud(fake_market, no_figures, in_folder, capsys):
-    """Runs a command line; returns exit code, standard output and standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
-
-
 def test_an_experiment_prints_three_tables_and_where_the_files_are(neocloud):
     code, output, complaints = neocloud("experiment", *QUICK)
     assert (code, complaints) == (0, "")

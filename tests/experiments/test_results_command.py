@@ -21,17 +21,6 @@ CAP = "developer_cloud.cap_gpus"
 QUICK = ["--seeds", "3", "--weeks", "2", "--workers", "1", "--set", "tenants.rows=60"]
 
 
-@pytest.fixture
-def neocloud(fake_market, no_figures, in_folder, capsys):
-    """Runs a command line; returns exit code, standard output and standard error."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        code = cli.main(arguments)
-        return (code, *capsys.readouterr())
-
-    return call
-
-
 def test_a_sweep_prints_an_arm_a_row_and_counts_its_comparisons(neocloud):
     code, output, complaints = neocloud("sweep", "--grid", f"{CAP}=0,1000,2000", *QUICK, "--out", "here")
     assert (code, complaints) == (0, "")
@@ -296,7 +285,7 @@ def test_a_screening_says_which_lever_matters_in_table_figure_and_report(fake_ma
 
 SIX_LINES = """import multiprocessing
 multiprocessing.set_start_method("{method}", force=True)
-from experiments import sweep
+from experiments import cli, sweep
 results = sweep(grid={{"developer_cloud.cap_gpus": [0, 1000, 5000]}}, seeds=2, weeks=2, workers=2,
                 set={{"tenants.rows": 60}})
 print(results.effects["pairs"].max(), results.failed)
