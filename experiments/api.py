@@ -28,6 +28,7 @@ from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Window, 
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
 from experiments.measure import response, stats, weekly
+from experiments.measure.passthrough import pass_through
 from experiments.measure.risk import risk as risk_by_arm
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
 
@@ -161,14 +162,15 @@ class Results:
 
     @cached_property
     def effects(self) -> pl.DataFrame:
-        """Paired difference and interval of every metric by contrast."""
+        """Paired difference and interval of every metric by contrast; then what of posted prices reaches leases."""
         arms = set(self.runs["arm"])  # some may have no finished run yet
         contrasts = [
             (contrast.name, contrast.arm, contrast.base)
             for contrast in self.plan.contrasts
             if {contrast.arm, contrast.base} <= arms
         ]
-        return stats.effects(self._scanned, self.runs, contrasts, self.plan.level, experiment=self.plan.name)
+        given = (self._scanned, self.runs, contrasts, self.plan.level)
+        return pl.concat([measure(*given, experiment=self.plan.name) for measure in (stats.effects, pass_through)])
 
     def figure(self, name: str = "price_paths") -> Drawing:
         """A figure of the report by its name, with its caption; a notebook shows both.

@@ -46,9 +46,8 @@ Window = Literal["year one", "last half-year", "whole run"]
 """Weeks over which outcomes are measured."""
 
 _SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure")
-_NOT_STORED = tuple(
-    f"experiments/measure/{name}.py" for name in ("intervals", "outer", "response", "sequential", "stats")
-)  # computed anew from what is stored
+_ANEW = ("intervals", "outer", "passthrough", "response", "sequential", "stats")  # computed anew from what is stored
+_NOT_STORED = tuple(f"experiments/measure/{name}.py" for name in _ANEW)
 
 
 @dataclass(frozen=True)
