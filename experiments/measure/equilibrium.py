@@ -77,9 +77,14 @@ class Demand:
     def of(self, offers: Bools) -> Demand:
         """Demand where only these of the offers can be had."""
         nests = None if self.nests is None else Nests(self.nests.vendor[offers], self.nests.correlation)
-        columns = (table[:, offers] for table in (self.gpus, self.work_per_gpu))
-        price = self.price_usd[offers]
-        return Demand(self.utility[:, offers], self.outside, self.sensitivity, *columns, price, self.form, nests)
+        return replace(
+            self,
+            utility=self.utility[:, offers],
+            gpus=self.gpus[:, offers],
+            work_per_gpu=self.work_per_gpu[:, offers],
+            price_usd=self.price_usd[offers],
+            nests=nests,
+        )
 
     def _at(self, price_usd: Floats) -> tuple[Floats, Floats]:
         """Probabilities and slopes of utility in the own price, both ``(tenants, offers)``."""
@@ -132,7 +137,7 @@ class Offers:
 
     def among(self, chosen: Bools) -> Offers:
         """These of the offers."""
-        return Offers(*(column[chosen] for column in (self.owner, self.cost_usd, self.capacity_gpus, self.fixed)))
+        return Offers(self.owner[chosen], self.cost_usd[chosen], self.capacity_gpus[chosen], self.fixed[chosen])
 
 
 @dataclass(frozen=True, slots=True)

@@ -379,9 +379,9 @@ def _statements(numbers: Numbers, screen: Screen) -> list[str]:
 
 
 def _with_part(numbers: Numbers, contrast: Contrast, metric: str) -> str:
-    """The sentence of an effect, and of one on list prices what leases pay of it."""
-    part = passed_on(numbers, contrast, metric)
-    return " ".join(filter(None, [sentence(numbers, contrast, metric), part and f"{part}."]))
+    """The sentence of an effect, and of one on list prices how far what leases pay follows."""
+    told, part = sentence(numbers, contrast, metric), passed_on(numbers, contrast, metric)
+    return f"{told.removesuffix('.')}; {part}." if part else told
 
 
 def _rows_behind(results: Results, numbers: Numbers, screen: Screen) -> Iterator[list[Text]]:

@@ -88,7 +88,7 @@ _WORDS = {
     "price_mean": "the GPU-weighted list price",
     "price_open": "the price of offers not sold out",
     "price_realised": "the price paid",
-    PASS_THROUGH: "the part of a change of list prices that leases pay",
+    PASS_THROUGH: "the change of what leases pay over that of list prices",
     "price_cv": "the spread of list prices",
     "price_cv_balanced": "the spread among the same sellers",
     "price_range": "the dearest over the cheapest list price",
@@ -306,12 +306,12 @@ def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
 
 
 def _part_sentence(row: Mapping[str, Any], contrast: Contrast, metric: str) -> str:
-    """How much of an effect on list prices leases pay, in one sentence: a ratio, which neither rises nor falls."""
+    """How far what leases pay follows an effect on list prices, in one sentence: a ratio neither rises nor falls."""
     effect = f"the {noun(contrast)} on {in_words(metric.replace(PASS_THROUGH, POSTED, 1))}"
     if row["difference"] is None:
-        return f"How much of {effect} reaches what leases pay is undefined: {row['reason']}."
+        return f"By how much of {effect} what leases pay moves is undefined: {row['reason']}."
     level = f"{100 * row['level']:g} % interval, {row['pairs']} seeds"
-    return f"{_part(row)} of {effect} reaches what leases pay ({level})."
+    return f"What leases pay moves by {_part(row)} of {effect} ({level})."
 
 
 def _part(row: Mapping[str, Any]) -> str:
@@ -320,11 +320,11 @@ def _part(row: Mapping[str, Any]) -> str:
 
 
 def passed_on(numbers: Numbers, contrast: Contrast, metric: str) -> str:
-    """Which part of an effect on list prices reaches what leases pay; blank for anything else, or without a part."""
+    """By which part of an effect on list prices what leases pay moves; blank for anything else, or without a part."""
     row = numbers.effect(contrast.name, metric.replace(POSTED, PASS_THROUGH, 1))
     if not metric.startswith(f"{POSTED}[") or row is None or row["difference"] is None:
         return ""
-    return f"{_part(row)} of it reaches what leases pay"
+    return f"what leases pay moves by {_part(row)} of it"
 
 
 def level_sentence(numbers: Numbers, arm: str, metric: str) -> str:

@@ -155,7 +155,7 @@ def passed(difference, low, high, reason=None):
 def test_what_leases_pay_of_an_effect_on_list_prices_is_said_beside_it():
     found = numbers([effect(PRICE, -0.1, -0.15, -0.05), passed(0.174, 0.09, 0.26)])
     screen = Screen("Rents", ("price_mean[MI300X]", "pass_through[MI300X]"))
-    assert "17 % [9, 26] of it reaches what leases pay" in says(found, screen, first=False)
+    assert "; what leases pay moves by 17 % [9, 26] of it" in says(found, screen, first=False)
     assert riders(found, Screen("Rents", ("price_cv[MI300X]",)), first=False) == []
     assert list(cells(found, "pass_through[MI300X]"))[-1] == "17.40 [9.00, 26.00]"
     assert found.measured() == ["price_mean[MI300X]", "pass_through[MI300X]"]
@@ -164,7 +164,7 @@ def test_what_leases_pay_of_an_effect_on_list_prices_is_said_beside_it():
 def test_a_part_of_an_effect_is_no_rise_or_fall_and_without_an_effect_gives_its_reason():
     told = sentence(numbers([passed(0.174, 0.09, 0.26)]), PRICE, "pass_through[MI300X]")
     assert told == (
-        "17 % [9, 26] of the price effect on the GPU-weighted list price of MI300X reaches what leases pay "
+        "What leases pay moves by 17 % [9, 26] of the price effect on the GPU-weighted list price of MI300X "
         "(95 % interval, 16 seeds)."
     )
     nothing = numbers([effect(PRICE, 0.0, -0.1, 0.1), passed(None, None, None, "there is nothing to pass on")])
