@@ -24,7 +24,8 @@ import page_scores  # noqa: E402
 from experiments.claims_effects import kept_effects  # noqa: E402
 from experiments.entries import bounds  # noqa: E402
 from experiments.events import EVENT_KINDS, LIVE_KEYS  # noqa: E402
-from experiments.measure.outcomes import OUTCOMES, UNITS, meaning  # noqa: E402
+from experiments.measure.outcomes import HEADLINE, OUTCOMES, UNITS, meaning  # noqa: E402
+from experiments.measure.passthrough import MEANING, PASS_THROUGH  # noqa: E402
 from experiments.scenario import DEFAULT_SCENARIO, Cell, Scenario  # noqa: E402
 from experiments.scenario_files import scenario_names  # noqa: E402
 from experiments.study.claims import judge  # noqa: E402
@@ -199,6 +200,8 @@ def outcomes() -> str:
         "`summary.csv` has the mean and interval of each outcome by arm, `effects.csv` the paired difference by "
         "contrast, in the same units.",
         _table(["outcome", "unit", "class", "", "meaning"], body),
+        "One row of `effects.csv` has no counterpart in `summary.csv`, as it is a ratio of two effects:",
+        _table(["ratio", "unit", "class", "meaning"], [[f"`{PASS_THROUGH}`", "1", HEADLINE, MEANING]]),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -28,6 +28,7 @@ from experiments.engine.plan import DEFAULT_SEEDS, Arm, Contrast, Plan, Window, 
 from experiments.engine.store import DEFAULT_TABLES, Store
 from experiments.measure import outcomes as measured
 from experiments.measure import response, stats, weekly
+from experiments.measure.passthrough import pass_through
 from experiments.measure.risk import risk as risk_by_arm
 from experiments.scenario import DEFAULT_SCENARIO, Scenario
 
@@ -185,7 +186,7 @@ class Results:
 
     @cached_property
     def effects(self) -> pl.DataFrame:
-        """Paired difference and interval of every metric by contrast."""
+        """Paired difference and interval of every metric by contrast; then what of posted prices reaches leases."""
         return pl.concat(self.differences())
 
     def differences(self) -> Iterator[pl.DataFrame]:
@@ -196,9 +197,9 @@ class Results:
             for contrast in self.plan.contrasts
             if {contrast.arm, contrast.base} <= arms
         ]
-        return stats.effects_by_contrast(
-            self.scan("outcomes"), self.runs, contrasts, self.plan.level, experiment=self.plan.name
-        )
+        given = (self.scan("outcomes"), self.runs, contrasts, self.plan.level)
+        yield from stats.effects_by_contrast(*given, experiment=self.plan.name)
+        yield pass_through(*given, experiment=self.plan.name)
 
     @cached_property
     def shown_effects(self) -> pl.DataFrame:

@@ -98,13 +98,15 @@ class Design(Parameters):
 
     def _check_metrics(self, path: Path) -> None:
         from experiments.measure.outcomes import OUTCOMES
+        from experiments.measure.passthrough import PASS_THROUGH
 
+        known = [*OUTCOMES, *([PASS_THROUGH] if self.contrasts else [])]  # of two arms
         for table in self.tables:
             for shown in table.metrics:
                 name = shown.partition("[")[0]
-                if name not in OUTCOMES:
+                if name not in known:
                     raise ScenarioError(
-                        f"{path}: table {table.title!r}: no outcome is called {name!r}{nearest(name, OUTCOMES)}"
+                        f"{path}: table {table.title!r}: no outcome is called {name!r}{nearest(name, known)}"
                     )
 
     def _check_names(self, path: Path) -> None:

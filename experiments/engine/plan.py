@@ -46,10 +46,9 @@ Window = Literal["year one", "last half-year", "whole run"]
 """Weeks over which outcomes are measured."""
 
 _SOURCES = ("market", "agents", "experiments/build.py", "experiments/engine/runner.py", "experiments/measure")
-_NOT_STORED = tuple(
-    f"experiments/measure/{name}.py"
-    for name in ("intervals", "outer", "response", "risk", "screening", "sequential", "stats")
-)  # computed anew from what is stored
+_ANEW = ("intervals", "outer", "passthrough", "response", "risk", "screening", "sequential", "stats")
+"""Modules that compute from what is stored, each time anew."""
+_NOT_STORED = tuple(f"experiments/measure/{name}.py" for name in _ANEW)
 
 
 @dataclass(frozen=True)

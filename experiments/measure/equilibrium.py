@@ -13,7 +13,7 @@ is competition: price is cost, or what clears the market.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -39,13 +39,14 @@ __all__ = [
     "profit_index",
 ]
 
-_STARTS = (1.05, 2.0, 4.0)  # times cost
+_STARTS = (1.05, 2.0, 4.0, 16.0)  # times cost
 _ROUNDS = 4000
 _CLOSE_USD = 1e-9  # residual at which iteration stops
 _RESIDUAL_USD = 1e-5  # largest residual of an answer
 _SAME_USD = 1e-4  # answers from two starts that differ by more are two equilibria
 _POLISHED = 40  # offers up to which Newton's method finishes what iteration leaves
 _NOTHING = 1e-250  # GPUs; less is a rounding of no demand
+_ROUNDING = 1e-3  # of an index
 _FAR = 1e4  # prices beyond this multiple of cost run away
 
 
@@ -72,6 +73,18 @@ class Demand:
     price_usd: Floats
     form: Literal["log", "linear"] = "linear"
     nests: Nests | None = None
+
+    def of(self, offers: Bools) -> Demand:
+        """Demand where only these of the offers can be had."""
+        nests = None if self.nests is None else Nests(self.nests.vendor[offers], self.nests.correlation)
+        return replace(
+            self,
+            utility=self.utility[:, offers],
+            gpus=self.gpus[:, offers],
+            work_per_gpu=self.work_per_gpu[:, offers],
+            price_usd=self.price_usd[offers],
+            nests=nests,
+        )
 
     def _at(self, price_usd: Floats) -> tuple[Floats, Floats]:
         """Probabilities and slopes of utility in the own price, both ``(tenants, offers)``."""
@@ -121,6 +134,10 @@ class Offers:
         capacity = np.full(len(cost_usd), np.inf) if capacity_gpus is None else np.asarray(capacity_gpus, np.float64)
         fixed = np.zeros(len(cost_usd), np.bool_)
         return cls(np.asarray(owner, np.int64), np.asarray(cost_usd, np.float64), capacity, fixed)
+
+    def among(self, chosen: Bools) -> Offers:
+        """These of the offers."""
+        return Offers(self.owner[chosen], self.cost_usd[chosen], self.capacity_gpus[chosen], self.fixed[chosen])
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +218,26 @@ class _Point:
 
 
 def _rest(demand: Demand, offers: Offers, same: Bools | None) -> Equilibrium:
+    """Prices at rest of the offers that have GPUs to sell; the others keep their price and sell nothing."""
+    stocked = offers.capacity_gpus > 0.0
+    if stocked.all():
+        return _rest_of_stocked(demand, offers, same)
+    if not stocked.any():
+        return Equilibrium(None, None, None, float("inf"), 0, "no offer has a GPU to sell")
+    among = None if same is None else same[np.ix_(stocked, stocked)]
+    found = _rest_of_stocked(demand.of(stocked), offers.among(stocked), among)
+    if found.price_usd is None or found.gpus is None or found.scarcity_usd is None:
+        return found
+    price, gpus, scarcity = demand.price_usd.copy(), np.zeros(len(stocked)), np.zeros(len(stocked))
+    price[stocked], gpus[stocked], scarcity[stocked] = found.price_usd, found.gpus, found.scarcity_usd
+    return replace(found, price_usd=price, gpus=gpus, scarcity_usd=scarcity)
+
+
+def _rest_of_stocked(demand: Demand, offers: Offers, same: Bools | None) -> Equilibrium:
     """Search from several starts; one answer, or the reason why not."""
-    found = [_search(demand, offers, same, start) for start in _STARTS]
+    # A fixed price can clear nothing: who does not get an hour at it leaves.
+    free = replace(offers, capacity_gpus=np.where(offers.fixed, np.inf, offers.capacity_gpus))
+    found = [_search(demand, free, same, start) for start in _STARTS]
     good = [point for point in found if point is not None and point.miss <= _RESIDUAL_USD]
     if not good:
         least = min((point.miss for point in found if point is not None), default=float("inf"))
@@ -211,9 +246,17 @@ def _rest(demand: Demand, offers: Offers, same: Bools | None) -> Equilibrium:
         return Equilibrium(None, None, None, least, 0, why)
     best = min(good, key=lambda point: point.miss)
     if max(float(np.abs(point.price - best.price).max()) for point in good) > _SAME_USD:
-        return Equilibrium(None, None, None, best.miss, len(good), "several prices at rest, one by start")
+        if same is None or not same.all():
+            return Equilibrium(None, None, None, best.miss, len(good), "several prices at rest, one by start")
+        best = max(good, key=lambda point: _profit_usd(demand, offers, point.price))  # of one owner: its best
     gpus = np.minimum(demand(best.price), offers.capacity_gpus)
     return Equilibrium(best.price, gpus, best.scarcity, best.miss, len(good))
+
+
+def _profit_usd(demand: Demand, offers: Offers, price_usd: Floats) -> float:
+    """Margin over cost of all offers that move, USD an hour."""
+    sold = np.minimum(demand(price_usd), offers.capacity_gpus)
+    return float(((price_usd - offers.cost_usd) * sold)[~offers.fixed].sum())
 
 
 def _search(demand: Demand, offers: Offers, same: Bools | None, start: float) -> _Point | None:
@@ -261,20 +304,27 @@ def _polished(demand: Demand, offers: Offers, same: Bools | None, point: _Point)
     size = len(point.price)
     if size > _POLISHED:
         return point
-    bounded = np.isfinite(offers.capacity_gpus)
+    bounded, moving = np.isfinite(offers.capacity_gpus), ~offers.fixed
+    prices = int(moving.sum())
+
+    def read(x: Floats) -> tuple[Floats, Floats]:
+        price, scarcity = point.price.copy(), np.zeros(size)
+        price[moving], scarcity[bounded] = np.maximum(x[:prices], 1e-9), x[prices:]
+        return price, scarcity
 
     def missed(x: Floats) -> Floats:
-        price, scarcity = np.maximum(x[:size], 1e-9), np.where(bounded, x[size:], 0.0)
+        price, scarcity = read(x)
         markup, over = _replies(demand, offers, same, price, scarcity)
-        moves = np.where(offers.fixed, 0.0, price - offers.cost_usd - scarcity - markup)
-        slack = np.where(bounded, -over, 1.0)
+        slack = -over[bounded]
         # Fischer & Burmeister: zero where scarcity and slack are at least 0 and one of them is 0.
-        both = np.where(bounded, scarcity + slack - np.hypot(scarcity, slack), x[size:])
-        return np.concatenate([moves, both])
+        both = x[prices:] + slack - np.hypot(x[prices:], slack)
+        return np.concatenate([(x[:prices] - (offers.cost_usd + scarcity + markup)[moving]), both])
 
-    found = root(missed, np.concatenate([point.price, point.scarcity]), method="hybr", options={"xtol": 1e-13})
+    start = np.concatenate([point.price[moving], point.scarcity[bounded]])
+    found = root(missed, start, method="hybr", options={"xtol": 1e-13})
     miss = float(np.abs(missed(found.x)).max())
-    return _Point(found.x[:size], np.where(bounded, found.x[size:], 0.0), miss) if miss < point.miss else point
+    price, scarcity = read(found.x)
+    return _Point(price, scarcity, miss) if miss < point.miss and (found.x[:prices] > 0.0).all() else point
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,10 +351,25 @@ def profit_index(profit_usd: float, nash_usd: float, monopoly_usd: float) -> Con
 
 
 def conduct(demand: Demand, offers: Offers, price_usd: Floats) -> Conduct:
-    """Index of given prices, each yardstick weighted by what is expected to be sold at these prices."""
+    """Index of given prices, each yardstick weighted by what is expected to be sold at these prices.
+
+    Between 0 and 1, or null with the reason: prices that nobody set in this game may lie outside both yardsticks, as
+    lists do that answer late to a shortage. Within a thousandth of a bound it is that bound: so exact are yardsticks.
+    """
     low, high = competitive(demand, offers), monopoly(demand, offers)
     if low.price_usd is None or high.price_usd is None:
         return Conduct(None, low.reason or high.reason)
     weight = np.where(offers.fixed, 0.0, np.minimum(demand(price_usd), offers.capacity_gpus))
     mean = [float(weight @ prices / weight.sum()) for prices in (price_usd, low.price_usd, high.price_usd)]
-    return price_index(*mean)
+    return _bounded(price_index(*mean))
+
+
+def _bounded(found: Conduct) -> Conduct:
+    """An index between its bounds, or the reason why it is not."""
+    if found.value is None or 0.0 <= found.value <= 1.0:
+        return found
+    bound = min(max(found.value, 0.0), 1.0)
+    if abs(found.value - bound) <= _ROUNDING:
+        return Conduct(bound)
+    why = "under that of sellers without power: more is wanted than there is" if bound == 0.0 else "over one owner's"
+    return Conduct(None, f"the price is {why} (index {found.value:.3g})")

@@ -16,7 +16,7 @@ import polars as pl
 
 from experiments.measure.outcomes import OUTCOMES, UNITS
 from experiments.measure.outer import RANGE_SCHEMA, apart, range_over_draws
-from experiments.measure.records import Floats
+from experiments.measure.records import HEADLINE, Floats
 
 __all__ = [
     "DIMENSIONS",
@@ -26,11 +26,14 @@ __all__ = [
     "Interval",
     "Values",
     "bca_interval",
+    "compared",
     "defined",
     "display_name",
     "effects",
     "effects_by_contrast",
     "paired",
+    "paired_differences",
+    "pieces",
     "summaries_by_arm",
     "summarise",
     "t_interval",
@@ -221,7 +224,7 @@ def summaries_by_arm(
     runs, _ = apart(runs)
     failed = runs.group_by("arm").agg(failed=(pl.col("status") != "ok").sum().cast(_COUNT))
     yield pl.DataFrame(schema=SUMMARY_SCHEMA)
-    for arm, block in _pieces(outcomes, runs, ([arm] for arm in runs["arm"].unique(maintain_order=True))):
+    for arm, block in pieces(outcomes, runs, ([arm] for arm in runs["arm"].unique(maintain_order=True))):
         measured = _measured(block, runs.filter(pl.col("arm").is_in(arm)))
         rows = _bounds(measured, ["arm", *DIMENSIONS], level, mean="mean", count="runs")
         rows = rows.join(failed, on="arm", how="left", maintain_order="left")
@@ -261,13 +264,8 @@ def effects_by_contrast(
 ) -> Iterator[pl.DataFrame]:
     """The rows of `effects` a piece at a time, the first one empty, so that nobody has to hold all of them."""
     runs, drawn = apart(runs)
-    arms = runs["arm"].unique(maintain_order=True).to_list()
-    named = list(contrasts)
-    for name, *pair in named:
-        if unknown := [one for one in pair if one not in arms]:
-            raise ValueError(f"contrast {name}: no arm {unknown[0]!r} among {', '.join(arms)}")
     yield pl.DataFrame(schema=EFFECTS_SCHEMA)
-    for (name, arm, base), block in _pieces(outcomes, runs, named):
+    for (name, arm, base), block in pieces(outcomes, runs, compared(contrasts, runs)):
         measured, outer = (
             _measured(block, of.filter(pl.col("arm").is_in([arm, base])), *also)
             for of, also in ((runs, ()), (drawn, ("draw",)))
@@ -279,22 +277,51 @@ def effects_by_contrast(
         yield _arranged(rows.with_columns(**{key: pl.lit(text) for key, text in labels.items()}), EFFECTS_SCHEMA)
 
 
+def paired_differences(outcomes: Frame, runs: pl.DataFrame, arm: str, base: str) -> pl.DataFrame:
+    """Outcomes of ``arm`` minus those of ``base``: a row per seed and `DIMENSIONS`; outer draws left out."""
+    own, _ = apart(runs)
+    return _differences(_measured(outcomes, own.filter(pl.col("arm").is_in([arm, base]))), arm, base)
+
+
+def compared(contrasts: Iterable[tuple[str, str, str]], runs: pl.DataFrame) -> list[tuple[str, str, str]]:
+    """The contrasts, once their arms are known to be among those of ``runs``.
+
+    Raises:
+        ValueError: one names no arm of ``runs``.
+    """
+    arms = apart(runs)[0]["arm"].unique(maintain_order=True).to_list()
+    named = list(contrasts)
+    for name, *pair in named:
+        if unknown := [one for one in pair if one not in arms]:
+            raise ValueError(f"contrast {name}: no arm {unknown[0]!r} among {', '.join(arms)}")
+    return named
+
+
 _ROWS_AT_ONCE = 10_000
 
 Asked = TypeVar("Asked")
 
 
-def _pieces(outcomes: Frame, runs: pl.DataFrame, asked: Iterable[Asked]) -> Iterator[tuple[Asked, Frame]]:
-    """For each thing asked the outcomes, a few metrics at a time where an arm has many runs: memory stays flat."""
-    metrics = outcomes.lazy().select(pl.col("metric").unique(maintain_order=True)).collect()["metric"].to_list()
+def pieces(
+    outcomes: Frame, runs: pl.DataFrame, asked: Iterable[Asked], by: str = "metric"
+) -> Iterator[tuple[Asked, Frame]]:
+    """For each thing asked the outcomes, a few metrics at a time where an arm has many runs: memory stays flat.
+
+    Args:
+        outcomes: as in `summarise`.
+        runs: as in `summarise`.
+        asked: arms, contrasts or what else is looked at one by one.
+        by: column that is taken apart; what belongs together has one value of it.
+    """
+    values = outcomes.lazy().select(pl.col(by).unique(maintain_order=True)).collect()[by].to_list()
     rows = outcomes.lazy().select(pl.len()).collect().item()
     by_arm = rows * int(runs.group_by("arm").len()["len"].max() or 0) / max(1, runs.height)  # type: ignore[arg-type]
-    size = max(1, int(len(metrics) * _ROWS_AT_ONCE / max(by_arm, _ROWS_AT_ONCE)))
+    size = max(1, int(len(values) * _ROWS_AT_ONCE / max(by_arm, _ROWS_AT_ONCE)))
     for one in asked:
-        for at in range(0, max(1, len(metrics)), size):
+        for at in range(0, max(1, len(values)), size):
             block = outcomes
-            if size < len(metrics):
-                block = outcomes.filter(pl.col("metric").is_in(metrics[at : at + size]))
+            if size < len(values):
+                block = outcomes.filter(pl.col(by).is_in(values[at : at + size]))
             yield one, block
 
 
@@ -360,7 +387,7 @@ def display_name(
     The class is named where it is not the one that the metric is usually meant of; the vendor where neither SKU nor
     metric tells it.
     """
-    usual = OUTCOMES[metric].provider_class if metric in OUTCOMES else None
+    usual = OUTCOMES[metric].provider_class if metric in OUTCOMES else HEADLINE  # a ratio of outcomes
     parts = [part for part in (sku, segment) if part != "all"]
     if provider_class not in (None, usual) and not (provider_class == "all" and segment != "all"):
         parts.append(str(provider_class))

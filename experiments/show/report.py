@@ -15,6 +15,7 @@ import polars as pl
 from experiments.engine.errors import StoreError
 from experiments.engine.plan import Arm, Contrast, Plan, Screen
 from experiments.measure.outcomes import OUTCOMES, meaning
+from experiments.measure.passthrough import MEANING, PASS_THROUGH, POSTED
 from experiments.show import plots, response
 from experiments.show.document import (
     Block,
@@ -49,6 +50,7 @@ from experiments.show.words import (
     level_sentence,
     noun,
     number,
+    passed_on,
     riders,
     sentence,
     titled,
@@ -375,8 +377,14 @@ def _statements(numbers: Numbers, screen: Screen) -> list[str]:
     """Sentences on the first row of a table: every contrast, or without contrasts the level in every arm."""
     metric = screen.metrics[0]
     if numbers.contrasts:
-        return [sentence(numbers, contrast, metric) for contrast in numbers.contrasts]
+        return [_with_part(numbers, contrast, metric) for contrast in numbers.contrasts]
     return [level_sentence(numbers, arm, metric) for metric in screen.metrics for arm in numbers.arms]
+
+
+def _with_part(numbers: Numbers, contrast: Contrast, metric: str) -> str:
+    """The sentence of an effect, and of one on list prices how far what leases pay follows."""
+    told, part = sentence(numbers, contrast, metric), passed_on(numbers, contrast, metric)
+    return f"{told.removesuffix('.')}; {part}." if part else told
 
 
 def _rows_behind(results: Results, numbers: Numbers, screen: Screen) -> Iterator[list[Text]]:
@@ -493,8 +501,10 @@ def _versions(manifest: Mapping[str, Any]) -> Iterator[list[Text]]:
 def _glossary(results: Results, numbers: Numbers, sections: Sequence[Section]) -> list[Block]:
     """Terms that the report uses, and the outcomes of its tables."""
     names = dict.fromkeys(metric.partition("[")[0] for screen in _screens(numbers) for metric in screen.metrics)
-    known = [name for name in names if name in OUTCOMES]
-    measured = [(f"{in_words(name).removeprefix('the ')} ({name})", meaning(name)) for name in known]
+    meanings = {name: meaning(name) for name in names if name in OUTCOMES}
+    if POSTED in names and numbers.contrasts:
+        meanings[PASS_THROUGH] = MEANING
+    measured = [(f"{in_words(name).removeprefix('the ')} ({name})", told) for name, told in meanings.items()]
     terms = terms_in([results.plan.question, *_texts(sections)])
     return [Terms(terms), Paragraph("Outcomes of the tables:"), Terms(measured)]
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import polars as pl
 
 from experiments.engine.plan import Contrast, Plan, Screen, Window
+from experiments.measure.passthrough import PASS_THROUGH, POSTED
 from experiments.measure.records import LAST_WEEKS, YEAR_WEEKS
 from experiments.measure.stats import display_name
 
@@ -34,6 +35,7 @@ __all__ = [
     "listed",
     "noun",
     "number",
+    "passed_on",
     "range_sentence",
     "riders",
     "says",
@@ -86,6 +88,7 @@ _WORDS = {
     "price_mean": "the GPU-weighted list price",
     "price_open": "the price of offers not sold out",
     "price_realised": "the price paid",
+    PASS_THROUGH: "the change of what leases pay over that of list prices",
     "price_cv": "the spread of list prices",
     "price_cv_balanced": "the spread among the same sellers",
     "price_range": "the dearest over the cheapest list price",
@@ -209,8 +212,8 @@ class Numbers:
         return self._effects.get((contrast, metric))
 
     def measured(self) -> list[str]:
-        """Display names of what was measured in these weeks."""
-        return list(dict.fromkeys(metric for _, metric in self._summary))
+        """Display names of what was measured in these weeks, in single arms or of two."""
+        return list(dict.fromkeys(metric for _, metric in (*self._summary, *self._effects)))
 
 
 # ------------------------------------------------------------------------------------------------ numbers in words
@@ -219,7 +222,7 @@ class Numbers:
 def scale(metric: str, unit: str, sizes: Sequence[float]) -> tuple[float, int, str]:
     """Factor, decimals and unit in which numbers are shown: shares and margins in percent, large sums in millions."""
     if unit == "1":
-        is_share = any(word in metric for word in ("share", "margin", "fill", "utilisation"))
+        is_share = any(word in metric for word in ("share", "margin", "fill", "utilisation", PASS_THROUGH))
         return (100.0, 2, "%") if is_share else (1.0, 3, "")
     if unit in ("GPU-h", "H100e-h", "USD") and max(map(abs, sizes), default=0.0) >= 1e4:
         return 1e-6, 3, f"million {unit}"
@@ -236,7 +239,7 @@ def with_interval(row: Mapping[str, Any] | None, factor: float, decimals: int, b
     """``+0.012 [−0.003, 0.027]`` from a row of effects; ``-`` without a value."""
     if row is None or row["difference"] is None:
         return "-"
-    found = number(row["difference"] * factor, decimals, sign=True)
+    found = number(row["difference"] * factor, decimals, sign=row.get("metric") != PASS_THROUGH)
     return found if row["low"] is None else f"{found}{between}{bounds(row, factor, decimals)}"
 
 
@@ -300,6 +303,8 @@ def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
     """What a contrast does to a metric, in one sentence that claims no more than the interval does."""
     row = numbers.effect(contrast.name, metric)
     name = in_words(metric)
+    if metric.startswith(PASS_THROUGH) and row is not None:
+        return _part_sentence(row, contrast, metric)
     if row is None or row["difference"] is None:
         reason = row["reason"] if row is not None else "not measured"
         return f"The {noun(contrast)} on {name} is undefined: {reason}."
@@ -314,6 +319,28 @@ def sentence(numbers: Numbers, contrast: Contrast, metric: str) -> str:
         return f"No {noun(contrast)} on {name} distinguishable from zero: {found} ({level})."
     verb = "raises" if row["difference"] > 0 else "lowers"
     return f"{_actor(contrast)} {verb} {name}: {found} ({level})."
+
+
+def _part_sentence(row: Mapping[str, Any], contrast: Contrast, metric: str) -> str:
+    """How far what leases pay follows an effect on list prices, in one sentence: a ratio neither rises nor falls."""
+    effect = f"the {noun(contrast)} on {in_words(metric.replace(PASS_THROUGH, POSTED, 1))}"
+    if row["difference"] is None:
+        return f"By how much of {effect} what leases pay moves is undefined: {row['reason']}."
+    level = f"{100 * row['level']:g} % interval, {row['pairs']} seeds"
+    return f"What leases pay moves by {_part(row)} of {effect} ({level})."
+
+
+def _part(row: Mapping[str, Any]) -> str:
+    """``17 % [9, 25]``: a part of a whole with its interval."""
+    return f"{number(100 * row['difference'], 0)} % {bounds(row, 100.0, 0)}"
+
+
+def passed_on(numbers: Numbers, contrast: Contrast, metric: str) -> str:
+    """By which part of an effect on list prices what leases pay moves; blank for anything else, or without a part."""
+    row = numbers.effect(contrast.name, metric.replace(POSTED, PASS_THROUGH, 1))
+    if not metric.startswith(f"{POSTED}[") or row is None or row["difference"] is None:
+        return ""
+    return f"what leases pay moves by {_part(row)} of it"
 
 
 def level_sentence(numbers: Numbers, arm: str, metric: str) -> str:
@@ -393,11 +420,11 @@ def headline(numbers: Numbers, screen: Screen) -> str:
 
 
 def riders(numbers: Numbers, screen: Screen, *, first: bool) -> list[str]:
-    """What goes with a headline: its range, what an assumption carries and, of the first, how the cap binds."""
+    """What goes with a headline: its range, what leases pay of it, what an assumption carries, how the cap binds."""
     contrast, metric = numbers.contrasts[0], screen.metrics[0]
     cap = cap_sentence(numbers, contrast.arm) if first and _differ_in_the_cloud(numbers.plan, contrast) else ""
-    said = (range_sentence(numbers, contrast, metric), assumption_sentence(numbers, contrast, metric), cap)
-    return [rider for rider in said if rider]
+    told = (range_sentence, passed_on, assumption_sentence)
+    return [rider for rider in (*(tell(numbers, contrast, metric) for tell in told), cap) if rider]
 
 
 def _differ_in_the_cloud(plan: Plan, contrast: Contrast) -> bool:
@@ -440,7 +467,7 @@ def cells(numbers: Numbers, metric: str, between: str = " ") -> Iterator[str]:
     """A row of a table: label, arm means, contrasts with intervals (``between`` stands before an interval)."""
     means = [numbers.mean(arm, metric) for arm in numbers.arms]
     known = [row for row in means if row is not None]
-    unit = known[0]["unit"] if known else ""
+    unit = known[0]["unit"] if known else "1" if metric.startswith(PASS_THROUGH) else ""
     factor, decimals, shown = scale(metric, unit, [row["mean"] for row in known if row["mean"] is not None])
     yield label(metric) + (f", {shown}" if shown else "")
     for row in means:

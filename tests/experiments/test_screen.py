@@ -10,6 +10,7 @@ from experiments.show.words import (
     DEFAULT_SCREENS,
     Numbers,
     cap_sentence,
+    cells,
     in_words,
     level_sentence,
     riders,
@@ -163,3 +164,28 @@ def test_a_level_is_told_with_its_interval():
 def test_names_can_be_read():
     assert in_words("operating_margin[neocloud amd-heavy]") == "the operating margin of AMD-heavy neoclouds"
     assert in_words("unmet_work") == "unmet work"
+
+
+def passed(difference, low, high, reason=None):
+    row = effect(PRICE, difference, low, high, metric="pass_through", unit="1")
+    return row | {"reason": reason}
+
+
+def test_what_leases_pay_of_an_effect_on_list_prices_is_said_beside_it():
+    found = numbers([effect(PRICE, -0.1, -0.15, -0.05), passed(0.174, 0.09, 0.26)])
+    screen = Screen("Rents", ("price_mean[MI300X]", "pass_through[MI300X]"))
+    assert "; what leases pay moves by 17 % [9, 26] of it" in says(found, screen, first=False)
+    assert riders(found, Screen("Rents", ("price_cv[MI300X]",)), first=False) == []
+    assert list(cells(found, "pass_through[MI300X]"))[-1] == "17.40 [9.00, 26.00]"
+    assert found.measured() == ["price_mean[MI300X]", "pass_through[MI300X]"]
+
+
+def test_a_part_of_an_effect_is_no_rise_or_fall_and_without_an_effect_gives_its_reason():
+    told = sentence(numbers([passed(0.174, 0.09, 0.26)]), PRICE, "pass_through[MI300X]")
+    assert told == (
+        "What leases pay moves by 17 % [9, 26] of the price effect on the GPU-weighted list price of MI300X "
+        "(95 % interval, 16 seeds)."
+    )
+    nothing = numbers([effect(PRICE, 0.0, -0.1, 0.1), passed(None, None, None, "there is nothing to pass on")])
+    assert sentence(nothing, PRICE, "pass_through[MI300X]").endswith("is undefined: there is nothing to pass on.")
+    assert riders(nothing, Screen("Rents", ("price_mean[MI300X]",)), first=False) == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -119,6 +121,79 @@ def test_conduct_is_zero_at_competition_and_one_at_monopoly() -> None:
         assert conduct(demand, offers, price).value == pytest.approx(value, abs=1e-6)
     assert price_index(2.0, 1.0, 3.0).value == 0.5
     assert profit_index(1.0, 1.0, 1.0).value is None
+
+
+def test_a_price_outside_the_yardsticks_has_no_conduct_and_says_on_which_side() -> None:
+    demand, offers = logit([2.5, 2.25], [3.0, 2.0]), Offers.of([0, 1], [1.2, 0.9], [0.3, np.inf])
+    low, high = competitive(demand, offers).price_usd, monopoly(demand, offers).price_usd
+    assert low is not None
+    assert high is not None
+    for price, told in ((0.9 * low, "more is wanted than there is"), (1.1 * high, "over one owner's")):
+        found = conduct(demand, offers, price)
+        assert found.value is None
+        assert told in str(found.reason)
+    assert conduct(demand, offers, low * (1.0 - 1e-6)).value == 0.0
+
+
+def test_an_offer_without_gpus_is_out_of_the_game_and_a_full_desk_turns_tenants_away() -> None:
+    demand = logit([2.5, 2.5, 2.5, 2.5], [3.0, 2.0])
+    free = Offers.of([0, 1], [1.2, 0.9])
+    price = np.array([0.0, 0.0, 0.0, 1.3])
+    priced = replace(demand, price_usd=price, utility=demand.utility - demand.sensitivity[:, None] * price)
+    capacity, fixed = np.array([np.inf, np.inf, 0.0, 0.01]), np.array([False, False, False, True])
+    four = Offers(np.array([0, 1, 2, 3]), np.array([1.2, 0.9, 0.5, 0.0]), capacity, fixed)
+    three = replace(four, capacity_gpus=np.array([np.inf, np.inf, 0.0, np.inf]))
+    for solve in (nash, monopoly, competitive):
+        found, roomy = solve(priced, four), solve(priced, three)
+        assert found.price_usd is not None
+        assert found.gpus is not None
+        assert found.price_usd == pytest.approx(roomy.price_usd)  # a cap that binds moves no price
+        assert found.price_usd[[2, 3]].tolist() == [0.0, 1.3]
+        assert found.gpus[2] == 0.0
+        assert found.gpus[3] == 0.01
+    without = logit([2.5, 2.5], [3.0, 2.0])
+    closed = replace(four, capacity_gpus=np.array([np.inf, np.inf, 0.0, 0.0]))
+    known = nash(without, free).price_usd
+    assert known is not None
+    assert np.asarray(nash(priced, closed).price_usd)[:2] == pytest.approx(known)
+    assert nash(priced, replace(four, capacity_gpus=np.zeros(4))).reason == "no offer has a GPU to sell"
+
+
+MULTIPLES = (0.05, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_at_any_capacity_the_conduct_of_a_market_lies_between_its_bounds_or_says_why_not(seed: int) -> None:
+    """The price game of a small market of all classes, a desk and sold-out lots in it, capacities scaled."""
+    model = build(few_sellers(), seed)
+    model.run(4)
+    demand, offers, _ = offers_of(model)
+    assert (offers.capacity_gpus == 0.0).any()
+    assert offers.fixed.any()
+    found = {m: replace(offers, capacity_gpus=m * offers.capacity_gpus) for m in MULTIPLES}
+    index = {m: conduct(demand, scaled, demand.price_usd) for m, scaled in found.items()}
+    for multiple, one in index.items():
+        assert (one.value is None) == bool(one.reason), multiple
+        assert one.value is None or 0.0 <= one.value <= 1.0
+    assert all(index[m].value is not None for m in MULTIPLES[1:]), index  # half of what there is will do
+    assert "more is wanted than there is" in str(index[MULTIPLES[0]].reason)
+    for scaled in (found[0.5], found[5.0]):
+        for yardstick in (competitive(demand, scaled), monopoly(demand, scaled)):
+            assert yardstick.residual_usd <= 1e-5
+            assert yardstick.starts >= 2
+
+
+def test_one_owner_takes_the_best_of_several_prices_at_which_it_could_rest() -> None:
+    """Two kinds of tenants far apart: sell to all at a low price or to the few who pay more."""
+    a = np.array([12.0, 1.0])
+    ones = np.ones((2, 1))
+    demand = Demand(a[:, None] * np.array([[1.6], [6.0]]), np.zeros(2), a, ones * [[0.6], [0.4]], ones, np.zeros(1))
+    offers = Offers.of([0], [0.2])
+    found = monopoly(demand, offers)
+    assert found.price_usd is not None
+    grid = np.linspace(0.2, 12.0, 4000)
+    profit = [float((p - 0.2) * demand(np.array([p]))[0]) for p in grid]
+    assert found.price_usd[0] == pytest.approx(grid[int(np.argmax(profit))], abs=0.01)
 
 
 def test_a_desk_keeps_its_price() -> None:
