@@ -11,7 +11,7 @@ from market.arrays import Floats, ratio
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["close_seller", "install", "price_new_skus", "trim_cloud"]
+__all__ = ["close_seller", "install", "trim_cloud"]
 
 
 def install(model: MarketModel, gpus: Floats, age_weeks: float) -> None:
@@ -21,10 +21,10 @@ def install(model: MarketModel, gpus: Floats, age_weeks: float) -> None:
     mixed = (s.installed_gpus * model.age_weeks + gpus * age_weeks) / np.maximum(total, 1e-300)
     model.age_weeks = np.where(total > 0.0, mixed, 0.0)
     s.installed_gpus = total
-    price_new_skus(model)
+    _price_new_skus(model)
 
 
-def price_new_skus(model: MarketModel) -> None:
+def _price_new_skus(model: MarketModel) -> None:
     """A seller's first GPUs of a SKU are listed at the peers' median without premia, times its own premia.
 
     The first seller of a SKU lists at its base price, moved like the H100's since the opening.

@@ -21,7 +21,7 @@ from market.view import MarketView
 if TYPE_CHECKING:
     from market.model import MarketModel
 
-__all__ = ["PublicRecord", "neocloud_index_ln", "premium_kept"]
+__all__ = ["PublicRecord"]
 
 _UTILISATION_DELAY_WEEKS = 4
 _PRICE_LAGS_WEEKS = (1, 4, 13)
@@ -40,7 +40,7 @@ class PublicRecord:
         rivals = s.third_party & s.alive & (s.provider_class != HYPERSCALER)
         self._medians.append(column_medians(model.book.price_usd[rivals]))
         self._utilisation.append(_utilisation(s, model.sold_gpus() + model.pooled_gpus))
-        kept = premium_kept(model.tenants, model.pool_offer)
+        kept = _premium_kept(model.tenants, model.pool_offer)
         core_sum_ln, core_weight = _core_prices(s, rivals, kept)
         return MarketView(
             week=model.week + 1,
@@ -57,7 +57,7 @@ class PublicRecord:
             core_sum_ln=frozen(core_sum_ln),
             core_weight=frozen(core_weight),
             core_median_ln=frozen(s.core_median_ln),
-            neocloud_index_ln=neocloud_index_ln(s, hardware, model.tables.sku_index["H100"]),
+            neocloud_index_ln=_neocloud_index_ln(s, hardware, model.tables.sku_index["H100"]),
             premium_kept=kept,
             pool_quote_usd=frozen(_pool_quote(model)),
             pool_volume_gpus=frozen(model.pooled_gpus.sum(axis=0)),
@@ -89,7 +89,7 @@ def _core_prices(suppliers: Suppliers, rivals: Bools, kept: float) -> tuple[Floa
     return np.where(counts, weight * core, 0.0).sum(axis=0), weight.sum(axis=0)
 
 
-def premium_kept(tenants: Tenants, pool_offer: PoolOffer | None) -> float:
+def _premium_kept(tenants: Tenants, pool_offer: PoolOffer | None) -> float:
     """Part of list premia that tenants on short and monthly terms still pay for: pool users pay for less."""
     if pool_offer is None:
         return 1.0
@@ -101,7 +101,7 @@ def premium_kept(tenants: Tenants, pool_offer: PoolOffer | None) -> float:
     return 1.0 - pool_offer.identity_erosion * used
 
 
-def neocloud_index_ln(suppliers: Suppliers, hardware: Hardware, sku: int) -> float:
+def _neocloud_index_ln(suppliers: Suppliers, hardware: Hardware, sku: int) -> float:
     """Median neocloud quote for a SKU without premia over its base list, ln; 0 without neoclouds."""
     s = suppliers
     members = (s.provider_class == NEOCLOUD) & s.alive & (s.available_gpus[:, sku] > 0.0)
