@@ -14,6 +14,7 @@ from agents.rules.learning import play, state_of
 from agents.rules.pricing import PRICING, PricingParameters, Quote
 from market.arrays import Floats, Ints
 from market.randomness import Purpose, gumbel, pair_key, uniform
+from market.trade import pricing_luck
 from market.view import OwnBooks, PricingLuck
 from tests.theory.textbook import POTENTIAL_GPUS, ROOMY, Textbook, TextbookMarket, textbook
 
@@ -46,7 +47,7 @@ def grid(market: TextbookMarket) -> Floats:
 def drawn_profit(market: TextbookMarket, prices: Floats, weeks: int) -> Floats:
     """Margin per available GPU of both sellers at any two prices, week by week, from the tenants' own keyed tastes."""
     model, week = market.model, np.arange(1, weeks + 1)[:, None]
-    tenants, offers = model.tenants.key, pair_key(model.suppliers.key, model.sku_keys[0])
+    tenants, offers = model.tenants.key, pair_key(model.suppliers.key, model.hardware.keys[0])
     taste = [gumbel(SEED, Purpose.GUMBEL, week, tenants, int(offer))[:, :, None, None] for offer in offers]
     nothing = gumbel(SEED, Purpose.OUTSIDE, week, tenants)[:, :, None, None]
     utility = SENSITIVITY * (VALUE - prices)
@@ -70,7 +71,7 @@ def walked(market: TextbookMarket, weeks: int) -> tuple[Floats, Floats, Ints]:
     worth, start = worth_at_first(market, prices), int(np.abs(np.log(prices / START)).argmin())
     state = np.full(2, state_of(start, start, STEPS))
     week = np.arange(1, weeks + 1)[:, None]
-    draws = uniform(SEED, Purpose.EXPLORE, week, model.suppliers.key, int(model.sku_keys[0]))
+    draws = uniform(SEED, Purpose.EXPLORE, week, model.suppliers.key, int(model.hardware.keys[0]))
     rates = (p.learning_rate, p.learning_patience, p.learning_decay_per_week)
     steps, _ = play(worth, state, drawn_profit(market, prices, weeks), draws, 0, 0, weeks + 1, *rates)
     tried = draws < np.exp(-p.learning_decay_per_week * (week - 1))
@@ -100,8 +101,9 @@ def test_one_more_seller_leaves_what_the_others_try_alone() -> None:
         textbook(Textbook([VALUE] * n, [COST] * n, SENSITIVITY, one_sku=True), [START] * n, seed=SEED).model
         for n in (2, 3)
     )
-    np.testing.assert_array_equal(three.pricing_luck().explore[:2], two.pricing_luck().explore)
-    assert (np.diff(three.pricing_luck().explore, axis=0) != 0.0).all()
+    of_three, of_two = (np.array([luck.explore for luck in pricing_luck(model)]) for model in (three, two))
+    np.testing.assert_array_equal(of_three[:2], of_two)
+    assert (np.diff(of_three, axis=0) != 0.0).all()
 
 
 # ------------------------------------------------------------------------------------------------ a seller alone
