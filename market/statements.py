@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from market.arrays import Floats
 from market.bookrecords import ledger_kinds
-from market.failure import second_hand_value_usd
+from market.failure import fleet_value_usd
 from market.ledger import ENTRY_TYPES, Account, Ledger
 
 if TYPE_CHECKING:
@@ -148,9 +148,8 @@ def _postings(ledger: Ledger) -> Floats:
 def _fleet_values(model: MarketModel) -> Floats:
     """Second-hand value of fleets by agent; lenders hold repossessed GPUs at what they took them for."""
     values = np.zeros(len(model.accounts.ledger.names))
-    fleets = second_hand_value_usd(model, model.age_weeks) * model.suppliers.installed_gpus
     sellers = model.accounts.seller_rows
-    values[sellers] = fleets.sum(axis=1)[sellers]
+    values[sellers] = fleet_value_usd(model)[sellers]
     values[model.accounts.lender_row] = model.accounts.repossessed_usd
     return values
 
